@@ -1,0 +1,96 @@
+"""What a workload is: an operation with its reference, domain, bound and ABI. One instance per file in this folder."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.goal import Shape
+
+Array = NDArray[np.generic]
+Arrays = Mapping[str, Array]
+Axes = Mapping[str, int]
+Scalars = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One pointer argument. `shape` names axes, row-major and contiguous; a literal int is allowed (`1`)."""
+
+    name: str
+    shape: tuple[str | int, ...]
+
+    def extent(self, axes: Axes) -> tuple[int, ...]:
+        """Concrete shape."""
+        return tuple(axes[part] if isinstance(part, str) else part for part in self.shape)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A named way to fill the inputs, inside the workload's declared domain.
+
+    `draw(axes, rng)` returns float32 inputs by name, deterministic in `rng`.
+    """
+
+    name: str
+    draw: Callable[[Axes, np.random.Generator], dict[str, Array]]
+    zero_mean: bool
+    """Whether the error-class rule applies to draws from it."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A metamorphic relation, declared here and run by rung V4 (the verdicts issue)."""
+
+    name: str
+    statement: str
+
+
+@dataclass(frozen=True)
+class Workload:
+    """An operation as Assay knows it. All functions are pure; references compute in float64.
+
+    The C signature is: inputs, outputs, axes as int64_t in `axes` order, then float scalars (workloads.md, contract).
+    """
+
+    name: str
+    summary: str
+    formula: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    axes: tuple[str, ...]
+    scalars: Mapping[str, float]
+    """Scalar parameters with the value that the harness passes, in argument order."""
+    axis_minimum: Mapping[str, int]
+    """Smallest legal size per axis: nothing below is drawn."""
+    reference: Callable[[Arrays, Axes, Scalars], dict[str, NDArray[np.float64]]]
+    bound: Callable[[Arrays, Axes, Scalars, Mapping[str, NDArray[np.float64]]], dict[str, NDArray[np.float64]]]
+    """Largest allowed |y - y64| per output element (verification.md, The bound), before the goal's tolerance scale."""
+    index_order_f32: Callable[[Arrays, Axes, Scalars], dict[str, Array]]
+    """What plain C in float32 gives in index order: the yardstick of the error-class rule."""
+    distributions: tuple[Distribution, ...]
+    exact: Distribution | None
+    """Integer draws whose result is exact in f32; None when the workload has no exact tier."""
+    smoke_axes: tuple[Axes, ...]
+    """V2 sizes: 0, 1, 2, primes, tile ± 1."""
+    shapes: Mapping[Literal["small", "serving", "large"], tuple[Shape, ...]]
+    flops: Callable[[Axes], int]
+    bytes_read: Callable[[Axes], int]
+    bytes_written: Callable[[Axes], int]
+    """Compulsory traffic, e bytes per element; read + written is the roof's traffic."""
+    relations: tuple[Relation, ...]
+    bound_source: str
+    """Where the tolerance model comes from."""
+    tags: tuple[str, ...] = field(default=())
+
+    def signature(self) -> str:
+        """The C prototype of a candidate."""
+        pointers = [f"const float *{b.name}" for b in self.inputs] + [f"float *{b.name}" for b in self.outputs]
+        rest = [f"int64_t {axis}" for axis in self.axes] + [f"float {name}" for name in self.scalars]
+        return f"void {self.name}({', '.join(pointers + rest)})"
+
+    def bytes_moved(self, axes: Axes) -> int:
+        """Compulsory traffic in bytes."""
+        return self.bytes_read(axes) + self.bytes_written(axes)

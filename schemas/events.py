@@ -1,0 +1,517 @@
+"""Every fact, one frozen class each, in the order of a goal's path. A type string is written once, here.
+
+Rules: a fact is a past participle; it is published once, recorded once, never changed. A new version of a fact is a
+new class with a new type string, and an upcaster in `schemas/upcasters.py`.
+"""
+
+from datetime import datetime
+from typing import ClassVar, Literal, get_args
+from uuid import UUID
+
+from pydantic import Field
+
+from schemas.enums import (
+    AbandonReason,
+    EndedBy,
+    Outcome,
+    Phase,
+    Reason,
+    Rung,
+    Stage,
+    SteerAction,
+)
+from schemas.goal import Goal
+from schemas.ids import ANY_ROUTE, GoalId, Route
+from schemas.measurement import BaselineRace, Comparison, Contender, Interval, MachineProfile, Race
+from schemas.model import Model
+from schemas.verdict import Judgement
+from schemas.work import Build, Counterexample, Kernel, MachineClass, Task
+
+
+class Fact(Model):
+    """Base of every fact. `TYPE` is `<noun>.<participle>.v<version>`."""
+
+    TYPE: ClassVar[str]
+
+    @property
+    def routed_to(self) -> Route:
+        """The route token of the subject."""
+        task: Task | None = getattr(self, "task", None)
+        return task.route if task else ANY_ROUTE
+
+    @property
+    def about_goal(self) -> GoalId | None:
+        """The goal token of the subject."""
+        goal_id: GoalId | None = getattr(self, "goal_id", None)
+        return goal_id
+
+
+class Problem(Model):
+    """One thing wrong with a request."""
+
+    path: str
+    """JSON path, e.g. `$.budget.wall`."""
+    message: str
+    hint: str = ""
+
+
+class RawRequest(Model):
+    """A request exactly as it came, inside the fact that answers it."""
+
+    subject: str
+    sha256: str
+    size: int
+    body: str
+    """UTF-8 when it is, else base64; cut at 64 KiB, which `encoding` says."""
+    encoding: Literal["utf-8", "base64", "utf-8-cut", "base64-cut"]
+    author: str = "unsigned"
+
+
+# ---- the desk ------------------------------------------------------------------------------------------------------
+
+
+class GoalAccepted(Fact):
+    TYPE = "goal.accepted.v1"
+    goal_id: GoalId
+    goal: Goal
+    request: RawRequest
+
+
+class GoalRefused(Fact):
+    TYPE = "goal.refused.v1"
+    goal_id: GoalId | None
+    problems: tuple[Problem, ...]
+    request: RawRequest
+
+    @property
+    def about_goal(self) -> GoalId | None:
+        return None  # a refusal must not shadow a goal of the same id
+
+
+class GoalSteered(Fact):
+    TYPE = "goal.steered.v1"
+    goal_id: GoalId
+    action: SteerAction
+    reason: str
+    request: RawRequest
+
+
+class SteerRefused(Fact):
+    TYPE = "steer.refused.v1"
+    goal_id: GoalId | None
+    problems: tuple[Problem, ...]
+    request: RawRequest
+
+    @property
+    def about_goal(self) -> GoalId | None:
+        return None
+
+
+# ---- baselines -----------------------------------------------------------------------------------------------------
+
+
+class BaselineDue(Fact):
+    TYPE = "baseline.due.v1"
+    goal_id: GoalId
+    position: int
+    attempt: int
+    task: Task
+
+
+class BaselineChosen(Fact):
+    TYPE = "baseline.chosen.v1"
+    goal_id: GoalId
+    attempt: int
+    race: BaselineRace
+
+
+class BaselineNotFound(Fact):
+    """No contender passed verification: there is nothing honest to compare with. Ends the goal."""
+
+    TYPE = "baseline.not_found.v1"
+    goal_id: GoalId
+    attempt: int
+    message: str
+    contenders: tuple[Contender, ...] = ()
+
+
+class BaselineAbandoned(Fact):
+    TYPE = "baseline.abandoned.v1"
+    goal_id: GoalId
+    attempt: int
+    reason: AbandonReason
+    message: str
+
+
+# ---- generations ---------------------------------------------------------------------------------------------------
+
+
+class GenerationDue(Fact):
+    TYPE = "generation.due.v1"
+    goal_id: GoalId
+    generation: int
+    attempt: int
+    position: int
+    """The proposer's brief is the log up to exactly here."""
+    seed: int
+    size: int
+    task: Task
+
+
+class CandidateProposed(Fact):
+    """The candidate's id is this fact's event id."""
+
+    TYPE = "candidate.proposed.v1"
+    goal_id: GoalId
+    generation: int
+    island: int
+    strategy: str
+    author: str
+    parents: tuple[UUID, ...]
+    kernel: Kernel
+    task: Task
+
+
+class GenerationOpened(Fact):
+    TYPE = "generation.opened.v1"
+    goal_id: GoalId
+    generation: int
+    candidate_ids: tuple[UUID, ...]
+
+
+class SearchExhausted(Fact):
+    TYPE = "search.exhausted.v1"
+    goal_id: GoalId
+    generation: int
+    message: str
+
+
+class GenerationAbandoned(Fact):
+    TYPE = "generation.abandoned.v1"
+    goal_id: GoalId
+    generation: int
+    attempt: int
+    reason: AbandonReason
+    message: str
+
+
+class CandidateCompiled(Fact):
+    TYPE = "candidate.compiled.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    build: Build
+    compile_ms: float
+    warnings: str
+    task: Task
+
+
+class CandidateVerified(Fact):
+    TYPE = "candidate.verified.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    build: Build
+    judgement: Judgement
+    task: Task
+
+
+class CandidateMeasured(Fact):
+    """A search measurement: it guides the search and is never a result."""
+
+    TYPE = "candidate.measured.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    comparison: Comparison
+    worth_more: bool
+    """False when the screen was clearly below 0.9."""
+
+
+class CandidateRejected(Fact):
+    TYPE = "candidate.rejected.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    stage: Stage
+    reason: Reason
+    message: str
+    diagnostics: str = ""
+    judgement: Judgement | None = None
+    counterexample: Counterexample | None = None
+
+
+class CandidateAbandoned(Fact):
+    TYPE = "candidate.abandoned.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    stage: Stage
+    reason: AbandonReason
+    message: str
+
+
+class CounterexampleKept(Fact):
+    TYPE = "counterexample.kept.v1"
+    goal_id: GoalId
+    counterexample: Counterexample
+
+
+class Lesson(Model):
+    """A statement with its evidence, computed from the log, superseded by newer ones, never written by hand."""
+
+    workload: str
+    condition: dict[str, str]
+    """For example {"machine": "cpu_1a2b3c4d", "gene": "streaming", "value": "true"}."""
+    statement: str
+    effect: Interval | None
+    """Search ratio of candidates with the gene value over those without; absent for lessons about failures."""
+    count: int
+    failures: dict[str, int]
+    """Rejections under this condition, by reason."""
+
+
+class LessonRecorded(Fact):
+    TYPE = "lesson.recorded.v1"
+    goal_id: GoalId
+    generation: int
+    lesson: Lesson
+    evidence: tuple[UUID, ...]
+    """Candidates counted, at most 64 named."""
+
+
+class GenerationClosed(Fact):
+    TYPE = "generation.closed.v1"
+    goal_id: GoalId
+    generation: int
+    proposed: int
+    compiled: int
+    verified: int
+    measured: int
+    rejected: dict[str, int]
+    """By reason."""
+    abandoned: int
+    best_candidate: UUID | None
+    best_search_ratio: float | None
+
+
+# ---- finals --------------------------------------------------------------------------------------------------------
+
+
+class FinalsDue(Fact):
+    TYPE = "finals.due.v1"
+    goal_id: GoalId
+    attempt: int
+    position: int
+    ended_by: EndedBy
+    finalists: int
+    task: Task
+
+
+class FinalistNominated(Fact):
+    """The finalist's id is its candidate's id."""
+
+    TYPE = "finalist.nominated.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    attempt: int
+    rank: int
+    search_ratio: float
+    build: Build
+    task: Task
+
+
+class FinalsOpened(Fact):
+    TYPE = "finals.opened.v1"
+    goal_id: GoalId
+    attempt: int
+    candidate_ids: tuple[UUID, ...]
+
+
+class FinalsAbandoned(Fact):
+    TYPE = "finals.abandoned.v1"
+    goal_id: GoalId
+    attempt: int
+    reason: AbandonReason
+    message: str
+
+
+class FinalistProven(Fact):
+    TYPE = "finalist.proven.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    attempt: int
+    build: Build
+    judgement: Judgement
+
+
+class FinalistRejected(Fact):
+    TYPE = "finalist.rejected.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    attempt: int
+    reason: Reason
+    rung: Rung | None
+    message: str
+    judgement: Judgement | None = None
+    counterexample: Counterexample | None = None
+
+
+class FinalistAbandoned(Fact):
+    TYPE = "finalist.abandoned.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    attempt: int
+    reason: AbandonReason
+    message: str
+
+
+class Contestant(Model):
+    """A proven finalist as the race needs it."""
+
+    candidate_id: UUID
+    build: Build
+    search_ratio: float | None
+
+
+class RaceDue(Fact):
+    TYPE = "race.due.v1"
+    goal_id: GoalId
+    attempt: int
+    position: int
+    contestants: tuple[Contestant, ...] = Field(min_length=1, max_length=5)
+    incumbent: Contestant | None
+    """The best earlier champion of the same workload, shapes and route."""
+    task: Task
+
+
+class RaceFinished(Fact):
+    TYPE = "race.finished.v1"
+    goal_id: GoalId
+    attempt: int
+    race: Race
+
+
+class RaceNotRun(Fact):
+    TYPE = "race.not_run.v1"
+    goal_id: GoalId
+    attempt: int
+    reason: AbandonReason
+    message: str
+
+
+class ChampionCrowned(Fact):
+    TYPE = "champion.crowned.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    workload: str
+    route: Route
+    build: Build
+    comparison: Comparison
+    """The hold-out race. Search numbers never reach here."""
+    search_ratio: float | None
+    lessons: tuple[str, ...]
+    """Statements of the lessons whose condition the champion's genome meets."""
+
+
+class GoalCompleted(Fact):
+    TYPE = "goal.completed.v1"
+    goal_id: GoalId
+    ended_by: EndedBy
+    outcome: Outcome
+    champion_id: UUID | None
+    message: str
+
+
+# ---- time and machines ---------------------------------------------------------------------------------------------
+
+
+class GoalTimedOut(Fact):
+    """The deadline passed. In the search phase this settles all open search work."""
+
+    TYPE = "goal.timed_out.v1"
+    goal_id: GoalId
+    phase: Phase
+    deadline: datetime
+
+
+class MachineObserved(Fact):
+    """A benchmarker said what machine it stands on, at start and at each calibration."""
+
+    TYPE = "machine.observed.v1"
+    profile: MachineProfile
+
+    @property
+    def routed_to(self) -> Route:
+        return self.profile.machine.route
+
+
+class RouteAvailable(Fact):
+    """Work for this route can be done now; its consumers exist."""
+
+    TYPE = "route.available.v1"
+    machine: MachineClass
+
+    @property
+    def routed_to(self) -> Route:
+        return self.machine.route
+
+
+class RouteLost(Fact):
+    TYPE = "route.lost.v1"
+    route: Route
+    last_seen: datetime
+
+    @property
+    def routed_to(self) -> Route:
+        return self.route
+
+
+AnyFact = (
+    GoalAccepted
+    | GoalRefused
+    | GoalSteered
+    | SteerRefused
+    | BaselineDue
+    | BaselineChosen
+    | BaselineNotFound
+    | BaselineAbandoned
+    | GenerationDue
+    | CandidateProposed
+    | GenerationOpened
+    | SearchExhausted
+    | GenerationAbandoned
+    | CandidateCompiled
+    | CandidateVerified
+    | CandidateMeasured
+    | CandidateRejected
+    | CandidateAbandoned
+    | CounterexampleKept
+    | LessonRecorded
+    | GenerationClosed
+    | FinalsDue
+    | FinalistNominated
+    | FinalsOpened
+    | FinalsAbandoned
+    | FinalistProven
+    | FinalistRejected
+    | FinalistAbandoned
+    | RaceDue
+    | RaceFinished
+    | RaceNotRun
+    | ChampionCrowned
+    | GoalCompleted
+    | GoalTimedOut
+    | MachineObserved
+    | RouteAvailable
+    | RouteLost
+)
+
+FACTS: dict[str, type[Fact]] = {fact.TYPE: fact for fact in get_args(AnyFact)}
+"""Type string to class: the one registry."""
+
+
+def noun_and_participle(fact: type[Fact]) -> tuple[str, str]:
+    """`("candidate", "compiled")` for `candidate.compiled.v1`."""
+    noun, participle, _version = fact.TYPE.split(".")
+    return noun, participle

@@ -1,0 +1,1 @@
+"""Independent services that talk only through facts. They never import each other."""

@@ -1,0 +1,107 @@
+"""The log port: the append-only evidence memory. Implemented by `memory_log.py` and `postgres_log.py`."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from schemas.envelope import Message, Recorded
+from schemas.events import Fact
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the log ends, and what stream sequence it has recorded up to."""
+
+    position: int
+    epoch: str
+    stream_seq: int
+    hash: bytes
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One stream message on its way into the log."""
+
+    message: Message
+    epoch: str
+    stream_seq: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One event as stored. `raw` is the truth; every other column is derived from it and re-derived by `verify`."""
+
+    position: int
+    origin: str
+    epoch: str
+    stream_seq: int
+    recorded_at: datetime
+    raw: bytes
+    hash: bytes
+    event_id: UUID | None
+    """None when `raw` could not be parsed: kept, counted, and no fold sees it."""
+    type: str | None
+    subject: str
+    source: str | None
+    goal_id: str | None
+    candidate_id: UUID | None
+    generation: int | None
+    island: int | None
+    correlation_id: UUID | None
+    causation_id: UUID | None
+    occurred_at: datetime | None
+    data: str | None
+    """The JSON body as text, as Postgres' jsonb gives it back."""
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    epoch: str
+    stream_seq: int
+    event_id: UUID
+    body_sha256: str
+    kind: str
+    """`same_body` or `divergent`."""
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What one transaction did."""
+
+    rows: tuple[Row, ...]
+    duplicates: tuple[Duplicate, ...]
+    head: Head
+
+
+class Log(Protocol):
+    """Only the librarian appends; proposer, librarian and console read."""
+
+    async def head(self) -> Head: ...
+
+    async def append(self, batch: Sequence[Incoming]) -> Appended:
+        """`batch` is recorded: one transaction that locks head, asserts contiguity, inserts, advances head.
+
+        Sequences at or below head are skipped (a replay after a crash). Raises Broken on a gap, Transient when the
+        database is away. A row that cannot be parsed or stored is kept raw and never fails its batch.
+        """
+        ...
+
+    def read(
+        self,
+        after: int = 0,
+        upto: int | None = None,
+        goal_id: str | None = None,
+        types: tuple[type[Fact], ...] = (),
+    ) -> AsyncIterator[Recorded[Any]]:
+        """Parsed facts with `after < position <= upto`, ascending. Unparseable rows are skipped."""
+        ...
+
+    def rows(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Row]:
+        """Stored rows, ascending, for `verify` and export."""
+        ...
+
+    async def get(self, event_id: UUID) -> Recorded[Any] | None: ...
+    async def duplicates(self) -> tuple[Duplicate, ...]: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,117 @@
+"""The bus port: what Assay needs of a message bus. Implemented by `memory_bus.py` and `nats_bus.py`."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from schemas.envelope import Message
+
+FACTS_STREAM = "ASSAY_FACTS"
+INTAKE_STREAM = "ASSAY_INTAKE"
+GOALS_BUCKET = "assay_goals"
+"""Goal state for workers: key goal id, value JSON `{"state", "position"}`. Absent means work."""
+PRESENCE_BUCKET = "assay_presence"
+"""Key `<route>.<host>.<copy>`, bucket TTL. Updated by revision (event-backbone.md: a per-key TTL is lost on update)."""
+
+
+@dataclass(frozen=True)
+class PubAck:
+    """The stream has the message, on disk."""
+
+    seq: int
+    duplicate: bool
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """A message and its place in its stream."""
+
+    message: Message
+    seq: int
+
+
+@dataclass(frozen=True)
+class StreamState:
+    messages: int
+    bytes: int
+    max_bytes: int
+    first_seq: int
+    last_seq: int
+    epoch: str
+    """Random uuid in the stream's metadata: a recreated stream is another epoch."""
+
+
+class Delivery(Protocol):
+    """One message handed to one copy. Correctness rests on ids, never on these acks."""
+
+    @property
+    def message(self) -> Message: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def num_delivered(self) -> int: ...
+    async def in_progress(self) -> None: ...
+    async def ack(self) -> None:
+        """Acknowledge and wait for the server's word (`ack_sync`)."""
+        ...
+
+    async def term(self) -> None: ...
+
+
+class Queue(Protocol):
+    """A durable pull consumer shared by copies."""
+
+    async def fetch(self, timeout_s: float) -> Delivery | None:
+        """The next delivery, or None when there was none in time. Raises Transient when the bus is away."""
+        ...
+
+
+class Bucket(Protocol):
+    """A key-value view. Values are bytes; revision grows with every write of any key."""
+
+    async def get(self, key: str) -> tuple[bytes, int] | None: ...
+    async def put(self, key: str, value: bytes) -> int: ...
+    async def update(self, key: str, value: bytes, revision: int) -> int | None:
+        """The new revision, or None when `revision` (0: must not exist) is no longer the last."""
+        ...
+
+    async def delete(self, key: str) -> None: ...
+    async def keys(self) -> tuple[str, ...]: ...
+
+
+class Bus(Protocol):
+    async def publish(self, message: Message, event_id: UUID) -> PubAck:
+        """`message` is in its stream exactly once. Retries the same id with backoff until a PubAck; never gives up.
+
+        A refusal that no retry can mend (no permission, over the payload limit) raises NotAllowed or Poison.
+        """
+        ...
+
+    async def queue(self, stream: str, name: str) -> Queue:
+        """Binds to a durable that already exists. Raises Transient when it does not (yet)."""
+        ...
+
+    def read(self, stream: str, from_seq: int, batch: int = 500) -> AsyncIterator[tuple[Sequenced, ...]]:
+        """Batches in stream order without gaps, from `from_seq`, for ever; empty when nothing came.
+
+        AckNone pull consumer, reopened at the next sequence on a stall (architecture.md, Recorder).
+        """
+        ...
+
+    async def create_queue(self, stream: str, name: str, filters: tuple[str, ...], ack_wait_s: float) -> None:
+        """The durable exists with these filters. Idempotent; changes an existing one's filters."""
+        ...
+
+    async def bucket(self, name: str) -> Bucket: ...
+    async def state(self, stream: str) -> StreamState: ...
+    def connected(self) -> bool:
+        """False once the connection is closed for good: liveness fails."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+def queue_name(service: str, route: str | None) -> str:
+    """`compiler-cpu_1a2b3c4d`, or `proposer` for work that any copy may do."""
+    return service if route is None else f"{service}-{route}"
