@@ -1,6 +1,6 @@
 """What a runner is: one sandboxed process that holds one candidate and calls it. The parent decides everything.
 
-`runner.c` (candidates) and `library.py` (trusted numpy and torch baselines) speak the same protocol, so both are an `Arm`.
+`runner.c` (candidates) and `library.py` (trusted numpy and torch) speak the same protocol, so both are an `Arm`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -60,3 +60,15 @@ class Service(Protocol[W, O_contra]):
     def abandon(self, cause: Envelope[Any], reason: AbandonReason, message: str) -> Facts:
         """The fact that settles work nobody could do, under that work's own slot id."""
         ...
+
+
+class Announcer(Protocol[W, O_contra]):
+    """A core that states something when it starts, with no cause (the benchmarker: machine.observed)."""
+
+    def announce(self) -> W:
+        """The work whose outcome is announced."""
+        ...
+
+    def announced(self, work: W, outcome: O_contra) -> tuple[Fact, ...]:
+        """Facts with no cause: the host gives each a fresh id, made once before its first attempt."""
+        ...
