@@ -45,17 +45,6 @@ class Counterexample(Model):
     """The candidate that it first caught."""
 
 
-class Baseline(Model):
-    """The strongest contender for one shape, as raced when the goal began."""
-
-    name: str
-    """For example `c_blocked_omp_o3_512`, `numpy`, `torch`, `champion`."""
-    axes: dict[str, int]
-    median_ns: float
-    artifact: "Build | None" = None
-    """The compiled C baseline; absent for library baselines, which the library runner serves by name."""
-
-
 class Kernel(Model):
     """Source plus launch data: no host code, no state (workloads.md, the candidate contract)."""
 
@@ -86,6 +75,17 @@ class Build(Model):
     """The compile line, with file names replaced by `k.c` and `k.so`."""
     toolchain: str
     """Digest and version of the compiler."""
+
+
+class Baseline(Model):
+    """The strongest contender for one shape, as raced when the goal began."""
+
+    name: str
+    """For example `c_blocked_omp_o3_512`, `numpy`, `torch`, `champion`."""
+    axes: dict[str, int]
+    median_ns: float
+    artifact: Build | None = None
+    """The compiled C baseline; absent for library baselines, which the library runner serves by name."""
 
 
 class Task(Model):
