@@ -1,0 +1,1 @@
+"""Where people sit: the `assay` command line. No core of its own."""

@@ -1,0 +1,106 @@
+"""Data on stdout, chatter on stderr, one format for every command: text, json, jsonl or csv."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+OutputOption = Annotated[
+    Format, typer.Option("--output", "-o", envvar="ASSAY_OUTPUT", help="text, json, jsonl or csv. Data go to stdout.")
+]
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a text table: a key of the record, its heading, and how a value is shown."""
+
+    key: str
+    heading: str
+    show: Callable[[Any], str] = str
+
+
+def stdout() -> Console:
+    """The console for data."""
+    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def stderr() -> Console:
+    """The console for progress and chatter."""
+    return Console(file=sys.stderr, highlight=False)
+
+
+def say(text: str) -> None:
+    """`text` is on stderr."""
+    stderr().print(text, markup=False)
+
+
+def emit_records(records: Sequence[Record], output: Format, columns: Sequence[Column], empty: str) -> None:
+    """A list is on stdout in the format asked for; `empty` says on stderr why a text table has no rows."""
+    match output:
+        case Format.JSON:
+            print(json.dumps(list(records), indent=2, ensure_ascii=False))
+        case Format.JSONL:
+            emit_lines(records)
+        case Format.CSV:
+            _emit_csv(records, [column.key for column in columns])
+        case Format.TEXT:
+            _emit_table(records, columns, empty)
+
+
+def emit_record(record: Record, output: Format, text: Callable[[], None]) -> None:
+    """One object is on stdout; `text` prints it for people."""
+    match output:
+        case Format.JSON:
+            print(json.dumps(record, indent=2, ensure_ascii=False))
+        case Format.JSONL:
+            emit_lines([record])
+        case Format.CSV:
+            _emit_csv([record], list(record))
+        case Format.TEXT:
+            text()
+
+
+def emit_lines(records: Iterable[Record]) -> None:
+    """One JSON object a line, flushed, for pipes."""
+    for record in records:
+        print(json.dumps(record, ensure_ascii=False), flush=True)
+
+
+def _emit_csv(records: Sequence[Record], keys: Sequence[str]) -> None:
+    writer = csv.DictWriter(sys.stdout, fieldnames=list(keys), extrasaction="ignore")
+    writer.writeheader()
+    for record in records:
+        writer.writerow({key: _flat(record.get(key)) for key in keys})
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+
+
+def _emit_table(records: Sequence[Record], columns: Sequence[Column], empty: str) -> None:
+    if not records:
+        say(empty)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column.heading, overflow="fold")
+    for record in records:
+        table.add_row(*("" if record.get(c.key) is None else c.show(record[c.key]) for c in columns))
+    stdout().print(table, markup=False)
