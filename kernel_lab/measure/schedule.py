@@ -1,0 +1,78 @@
+"""The order in which things are timed, purely: given a generator, everything is decided before the first call."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from schemas.enums import Regime
+
+Side = Literal["candidate", "baseline"]
+Refresh = Literal["same_pointers", "new_pointers"]
+
+ROTATION_CAP_BYTES = 1 << 30
+"""measurement.md, Regimes."""
+ROTATION_CAP_SETS = 4096
+"""Most buffer sets in one rotation. Chosen: each set is mapped by both arms, and Linux allows 65,530 mappings."""
+
+
+@dataclass(frozen=True)
+class QuadPlan:
+    """One ABBA quad: who goes first, how its data is renewed, and which candidate sample is verified, if any."""
+
+    shape: int
+    first: Side
+    refresh: Refresh
+    verified_sample: int | None
+    """0 or 1: the candidate's first or second sample, whose outputs V8 checks afterwards."""
+
+    @property
+    def order(self) -> tuple[Side, Side, Side, Side]:
+        """A B B A."""
+        second: Side = "baseline" if self.first == "candidate" else "candidate"
+        return (self.first, second, second, self.first)
+
+
+def plan_pair(rng: np.random.Generator, shapes: int, quads: int) -> tuple[QuadPlan, ...]:
+    """Every quad of one pair, shape by shape in random order; one random quad of the pair is verified (V8)."""
+    order = [int(shape) for shape in rng.permutation(shapes)]
+    verified = int(rng.integers(shapes * quads))
+    return tuple(
+        QuadPlan(
+            shape=shape,
+            first=_first(rng),
+            refresh=_refresh(rng, quad),
+            verified_sample=int(rng.integers(2)) if place * quads + quad == verified else None,
+        )
+        for place, shape in enumerate(order)
+        for quad in range(quads)
+    )
+
+
+def rotation(set_bytes: int, llc_bytes: int, regime: Regime) -> int:
+    """How many buffer sets a sample rotates over so that a call finds its data as cold, or as hot, as asked."""
+    if regime is Regime.HOT or set_bytes > 2 * llc_bytes:
+        return 1
+    wanted = math.ceil(2 * llc_bytes / max(set_bytes, 1)) + 1
+    return max(1, min(wanted, ROTATION_CAP_BYTES // max(set_bytes, 1), ROTATION_CAP_SETS))
+
+
+def shuffled(rng: np.random.Generator, names: Sequence[str]) -> tuple[str, ...]:
+    """`names` in a random order, for one round of timing."""
+    return tuple(names[int(i)] for i in rng.permutation(len(names)))
+
+
+def thread_counts(threads: int) -> tuple[int, ...]:
+    """1, 2, 4 … and the whole quota: the thread counts that a roof is searched over."""
+    powers = [1 << bit for bit in range(threads.bit_length()) if 1 << bit < threads]
+    return (*powers, max(threads, 1))
+
+
+def _first(rng: np.random.Generator) -> Side:
+    return "candidate" if rng.integers(2) else "baseline"
+
+
+def _refresh(rng: np.random.Generator, quad: int) -> Refresh:
+    return "new_pointers" if quad == 0 or rng.integers(2) else "same_pointers"
