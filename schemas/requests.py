@@ -1,5 +1,7 @@
 """What people publish on the intake stream. The desk answers each with a fact (architecture.md, Requests and facts)."""
 
+from pydantic import Field
+
 from schemas.enums import SteerAction
 from schemas.goal import Goal
 from schemas.model import Model
@@ -18,4 +20,6 @@ class SteerGoal(Model):
     """Body of `assay.intake.goal.steered.<goal_id>`."""
 
     action: SteerAction
-    reason: str
+    reason: str = Field(min_length=1, max_length=2000)
+    nonce: str = Field(default="", max_length=64)
+    """Any text. A request is known by its content, so a second pause needs another nonce (or reason) than the first."""
