@@ -1,0 +1,14 @@
+"""Every operation that Assay knows. Adding one: a file in this folder, its spaces, and its line here."""
+
+from collections.abc import Mapping
+
+from kernel_lab.workloads.reduce_sum import REDUCE_SUM
+from kernel_lab.workloads.rms_norm import RMS_NORM
+from kernel_lab.workloads.softmax import SOFTMAX
+from kernel_lab.workloads.workload import Workload
+
+WORKLOADS: Mapping[str, Workload] = {
+    "rms_norm": RMS_NORM,
+    "softmax": SOFTMAX,
+    "reduce_sum": REDUCE_SUM,
+}
