@@ -1,0 +1,252 @@
+"""What one goal's search has tried so far: a fold that goes on from where it stopped, one recorded fact at a time."""
+
+import math
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from schemas.enums import Language, Phase, Reason
+from schemas.envelope import Recorded
+from schemas.events import (
+    CandidateAbandoned,
+    CandidateMeasured,
+    CandidateProposed,
+    CandidateRejected,
+    Fact,
+    GenerationClosed,
+    GoalAccepted,
+    GoalTimedOut,
+)
+from schemas.goal import Goal
+from schemas.work import Genome, Kernel
+
+HISTORY_FACTS: tuple[type[Fact], ...] = (
+    GoalAccepted,
+    CandidateProposed,
+    CandidateMeasured,
+    CandidateRejected,
+    CandidateAbandoned,
+    GenerationClosed,
+    GoalTimedOut,
+)
+"""All that the fold reads of a goal. Compiled and verified facts repeat sources and are left out: half the bytes."""
+
+CREDIT_WINDOW = 500
+"""Settled candidates that an operator is judged by (OpenTuner's AUC bandit default)."""
+
+ELITES_PER_ISLAND = 16
+"""Chosen: two tournaments' worth of parents; a longer tail only slows convergence."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """Where a kernel lies in the archive: how it uses the hardware, whatever its algorithm."""
+
+    vector_bits: int
+    footprint_log2: int
+    """Elements in flight: tile × unroll × accumulators, as the power of two below."""
+    threads: int
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate of this goal and what became of it."""
+
+    id: UUID
+    position: int
+    generation: int
+    island: int
+    strategy: str
+    language: Language
+    genome: Genome
+    fingerprint: str
+    cell: Cell
+    parents: tuple[UUID, ...]
+    settled: bool = False
+    search_ratio: float | None = None
+    worth_more: bool = False
+    rejected: Reason | None = None
+    abandoned: bool = False
+    verified_id: UUID | None = None
+    """The candidate.verified that its measurement answered: where its build is."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """One settled candidate, seen as a pull of the operator that proposed it."""
+
+    strategy: str
+    improved: bool
+    """It became the best of its island."""
+
+
+@dataclass(frozen=True)
+class Elite:
+    """A measured candidate in rank order: best ratio first, earlier first among equals."""
+
+    tried: Tried
+
+    def __lt__(self, other: "Elite") -> bool:
+        return rank(self.tried) < rank(other.tried)
+
+
+def rank(tried: Tried) -> tuple[float, int]:
+    """Sorts the best first. Unmeasured candidates come last."""
+    return (-tried.search_ratio if tried.search_ratio is not None else math.inf, tried.position)
+
+
+FOOTPRINT_GENES = ("tile", "block", "unroll", "accumulators", "lanes", "rows")
+
+
+def cell_of(kernel: Kernel) -> Cell:
+    """The archive cell of `kernel`, read from its genome by the names that spaces share."""
+    genome = kernel.genome
+    elements = 1
+    for name, gene in genome.items():
+        if isinstance(gene, int) and not isinstance(gene, bool) and name.startswith(FOOTPRINT_GENES):
+            elements *= max(1, gene)
+    vector = genome.get("vector_bits", genome.get("vector", 0))
+    return Cell(vector if isinstance(vector, int) else 0, elements.bit_length() - 1, kernel.threads or 0)
+
+
+class SearchHistory:
+    """The search of one goal up to `position`. A fact about settled work is late, and is not counted."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.goal: Goal | None = None
+        self.stale_generations = 0
+        self._tried: dict[UUID, Tried] = {}
+        self._standing: Counter[str] = Counter()
+        self._elites: dict[int, list[Elite]] = {}
+        self._archive: dict[Cell, Tried] = {}
+        self._credit: deque[Credit] = deque(maxlen=CREDIT_WINDOW)
+        self._best: Tried | None = None
+        self._best_at_close: float | None = None
+        self._timed_out = False
+
+    def absorb(self, recorded: Recorded[Any]) -> None:
+        """`recorded`, the next fact of this goal, is part of the history."""
+        self.position = recorded.position
+        match recorded.fact:
+            case GoalAccepted(goal=goal):
+                self.goal = goal
+            case CandidateProposed() as fact:
+                self._propose(recorded, fact)
+            case CandidateMeasured() as fact:
+                self._measure(recorded.envelope.causation_id, fact)
+            case CandidateRejected(candidate_id=id_, reason=reason):
+                self._settle(id_, rejected=reason)
+            case CandidateAbandoned(candidate_id=id_):
+                self._abandon(id_)
+            case GenerationClosed():
+                self._close_generation()
+            case GoalTimedOut(phase=Phase.SEARCH):
+                self._timed_out = True
+            case _:
+                pass
+
+    # ---- what the brief takes from it -----------------------------------------------------------------------------
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """Every candidate, in the order proposed."""
+        return tuple(self._tried.values())
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Fingerprints proposed in this goal without being abandoned."""
+        return frozenset(self._standing)
+
+    @property
+    def best(self) -> Tried | None:
+        return self._best
+
+    @property
+    def archive(self) -> Mapping[Cell, Tried]:
+        """MAP-Elites: the best measured candidate of each cell."""
+        return dict(self._archive)
+
+    @property
+    def credit(self) -> tuple[Credit, ...]:
+        return tuple(self._credit)
+
+    def elites(self, island: int) -> tuple[Tried, ...]:
+        """The best measured candidates of an island, best first."""
+        return tuple(elite.tried for elite in self._elites.get(island, ()))
+
+    def nominees(self) -> tuple[Tried, ...]:
+        """Every candidate worth a finals place, best first."""
+        return tuple(sorted((tried for tried in self._tried.values() if tried.worth_more), key=rank))
+
+    # ---- one method per fact ---------------------------------------------------------------------------------------
+
+    def _propose(self, recorded: Recorded[Any], fact: CandidateProposed) -> None:
+        kernel = fact.kernel
+        self._standing[kernel.fingerprint] += 1
+        self._tried[recorded.id] = Tried(
+            id=recorded.id,
+            position=recorded.position,
+            generation=fact.generation,
+            island=fact.island,
+            strategy=fact.strategy,
+            language=kernel.language,
+            genome=kernel.genome,
+            fingerprint=kernel.fingerprint,
+            cell=cell_of(kernel),
+            parents=fact.parents,
+        )
+
+    def _measure(self, verified_id: UUID | None, fact: CandidateMeasured) -> None:
+        ratio = fact.comparison.ratio.estimate if fact.comparison.ratio else None
+        worth_more = fact.worth_more and ratio is not None
+        improves = ratio is not None and self._improves_its_island(fact.candidate_id, ratio)
+        tried = self._settle(
+            fact.candidate_id, improves, search_ratio=ratio, worth_more=worth_more, verified_id=verified_id
+        )
+        if tried is not None and ratio is not None:
+            self._rank(tried)
+
+    def _abandon(self, id_: UUID) -> None:
+        tried = self._settle(id_, abandoned=True)
+        if tried is None:
+            return
+        self._standing[tried.fingerprint] -= 1
+        if self._standing[tried.fingerprint] <= 0:
+            del self._standing[tried.fingerprint]
+
+    def _close_generation(self) -> None:
+        best = self._best.search_ratio if self._best else None
+        better = best is not None and (self._best_at_close is None or best > self._best_at_close)
+        self.stale_generations = 0 if better else self.stale_generations + 1
+        self._best_at_close = best
+
+    def _settle(self, id_: UUID, improved: bool = False, **what: Any) -> Tried | None:
+        """The candidate with its one terminal fact, or None when this one is late."""
+        tried = self._tried.get(id_)
+        if tried is None or tried.settled or self._timed_out:
+            return None
+        settled = replace(tried, settled=True, **what)
+        self._tried[id_] = settled
+        if not settled.abandoned:
+            self._credit.append(Credit(settled.strategy, improved))
+        return settled
+
+    def _improves_its_island(self, id_: UUID, ratio: float) -> bool:
+        tried = self._tried.get(id_)
+        elites = self._elites.get(tried.island, []) if tried else []
+        best = elites[0].tried.search_ratio if elites else None
+        return best is None or ratio > best
+
+    def _rank(self, tried: Tried) -> None:
+        elites = self._elites.setdefault(tried.island, [])
+        insort(elites, Elite(tried))
+        del elites[ELITES_PER_ISLAND:]
+        held = self._archive.get(tried.cell)
+        if held is None or rank(tried) < rank(held):
+            self._archive[tried.cell] = tried
+        if self._best is None or rank(tried) < rank(self._best):
+            self._best = tried
