@@ -1,0 +1,137 @@
+"""One call of a candidate on one draw, and everything that can be seen of it from outside."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from kernel_lab.runner.arm import Alignment, Arm, BufferSet, CallOutcome, Died, LoadFailed, OverTime, Returned
+from kernel_lab.verify.draws import Draw, Prepared
+from kernel_lab.verify.finding import CouldNot, Finding
+from kernel_lab.verify.subject import Climb
+from kernel_lab.workloads.workload import Array, Axes
+from schemas.enums import Reason, RungStatus
+
+POISONS = (0x7FA5A5A5, 0xC59C4B3C)
+"""A signalling NaN, and a finite float (−5001.4…): whichever a kernel reads, the two answers differ."""
+
+ELEMENT_ALIGNED = 1
+"""Elements by which `natural` buffers are shifted: pointers are aligned to the element size only (workloads.md)."""
+
+Outputs = dict[str, Array]
+
+
+@dataclass
+class Exerciser:
+    """One runner process and the buffers it has been given: each size and placement is mapped once and used again, so
+    that later draws bring new data under old pointers."""
+
+    climb: Climb
+    arm: Arm
+    threads: int
+    digests: dict[str, list[str]] = field(default_factory=dict)
+    _buffers: dict[tuple[tuple[tuple[str, int], ...], Alignment], BufferSet] = field(default_factory=dict)
+
+    def run(self, prepared: Prepared, poison: int = POISONS[0]) -> Outputs | Finding | CouldNot:
+        """The outputs of one call, or what it did wrong. A finding carries the draw as its counterexample."""
+        outcome = self.returned(prepared, poison)
+        if not isinstance(outcome, Returned):
+            return outcome
+        buffers = self._placed(prepared.draw.axes, prepared.draw.alignment)
+        return {buffer.name: buffers.output(buffer.name) for buffer in self.climb.workload.outputs}
+
+    def returned(self, prepared: Prepared, poison: int = POISONS[0]) -> Returned | Finding | CouldNot:
+        """The call came back and left inputs, FP control and threads as it should."""
+        draw = prepared.draw
+        buffers = self._placed(draw.axes, draw.alignment)
+        buffers.fill_inputs(prepared.inputs)
+        buffers.poison_outputs(poison)
+        before = buffers.input_digest()
+        self.digests.setdefault(draw.distribution, []).append(before)
+        outcome = self.arm.call(buffers, self.climb.workload.scalars)
+        wrong = self._conduct(outcome)
+        if wrong is None and self.climb.checks.input_digest and buffers.input_digest() != before:
+            wrong = Finding(Reason.WROTE_INPUT, "the inputs hash to something else after the call")
+        if wrong is None and isinstance(outcome, Returned):
+            return outcome
+        assert wrong is not None
+        return self._blamed(wrong, draw)
+
+    def close(self) -> None:
+        for buffers in self._buffers.values():
+            buffers.close()
+        self._buffers.clear()
+
+    def _placed(self, axes: Axes, alignment: Alignment) -> BufferSet:
+        key = (tuple(axes.items()), alignment)
+        if key not in self._buffers:
+            shift = ELEMENT_ALIGNED if alignment == "natural" and self.climb.checks.misaligned else 0
+            self._buffers[key] = self.climb.bench.arena.buffers(
+                self.climb.workload, axes, alignment, offset_elements=shift
+            )
+        return self._buffers[key]
+
+    def _conduct(self, outcome: CallOutcome) -> Finding | CouldNot | None:
+        match outcome:
+            case Returned():
+                return self._left_behind(outcome)
+            case OverTime(limit_s):
+                return Finding(Reason.TIMED_OUT, f"the call was not back after {limit_s:g} s")
+            case Died():
+                return why_died(outcome)
+
+    def _left_behind(self, returned: Returned) -> Finding | None:
+        if self.climb.checks.fp_control and returned.fp_control_after != returned.fp_control_before:
+            return Finding(
+                Reason.FP_STATE_CHANGED,
+                f"the FP control register was {returned.fp_control_before:#x} before it was loaded and called, and "
+                f"{returned.fp_control_after:#x} after; fast-math flags go to the compiler, never the linker",
+            )
+        if self.climb.checks.left_threads and returned.threads_after > self.threads:
+            return Finding(
+                Reason.LEFT_THREADS,
+                f"{returned.threads_after} threads live after the call; the OpenMP pool has {self.threads}",
+            )
+        return None
+
+    def _blamed(self, wrong: Finding | CouldNot, draw: Draw) -> Finding | CouldNot:
+        if isinstance(wrong, CouldNot):
+            return wrong
+        at = f"{draw}, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        return replace(wrong, message=f"{at}: {wrong.message}", counterexample=draw.kept(self.climb.workload.name))
+
+
+@contextmanager
+def exercising(climb: Climb, threads: int, *, inputs_writable: bool) -> Iterator[Exerciser | Finding | CouldNot]:
+    """A fresh sandboxed process with the candidate loaded, or the finding that it does not load. Nothing is left."""
+    arm = climb.bench.start_arm(
+        climb.subject.object_path,
+        climb.workload,
+        threads,
+        climb.limits(threads),
+        inputs_writable=inputs_writable,
+    )
+    if isinstance(arm, LoadFailed):
+        yield Finding(Reason.DOES_NOT_LOAD, arm.message)
+        return
+    exerciser = Exerciser(climb, arm, threads)
+    try:
+        yield exerciser
+    finally:
+        arm.close()
+        exerciser.close()
+
+
+def why_died(died: Died) -> Finding | CouldNot:
+    """The reason for a process that ended inside a call."""
+    where = died.fault_address_in
+    said = f"; stderr: {died.stderr.strip()[:500]}" if died.stderr.strip() else ""
+    if where is not None and where.endswith(":readonly"):
+        return Finding(Reason.WROTE_INPUT, f"it wrote to its input {where.removesuffix(':readonly')}{said}")
+    if where is not None:
+        buffer, _, side = where.partition(":")
+        return Finding(Reason.OUT_OF_BOUNDS, f"it touched the guard page {side} {buffer}{said}")
+    if died.signal == "SIGKILL":
+        return CouldNot(RungStatus.TOOL_FAILURE, f"the runner was killed from outside{said}")
+    if died.signal is not None:
+        return Finding(Reason.CRASHED, f"{died.signal}{said}")
+    return Finding(Reason.CRASHED, f"the process ended with status {died.exit_status} inside the call{said}")

@@ -1,0 +1,92 @@
+"""The judge: a candidate climbs the ladder to its first failure; what is needed to say it again is written down."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kernel_lab.verify.checks import ALL_CHECKS, Checks
+from kernel_lab.verify.compare import closer
+from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
+from kernel_lab.verify.ladder import Step, ladder_version, steps
+from kernel_lab.verify.subject import Bench, Climb, Plan, Subject
+from kernel_lab.workloads.workload import Workload
+from schemas.enums import JudgedAs, RungStatus
+from schemas.model import clip
+from schemas.verdict import Judgement, RungResult, Worst
+
+SEED_NAMES = ("smoke", "numeric")
+"""The secret seeds of one judgement. The caller draws them; they are logged after use."""
+SEED_BITS = 62
+
+
+def judge(
+    subject: Subject,
+    workload: Workload,
+    plan: Plan,
+    seeds: Mapping[str, int],
+    bench: Bench,
+    checks: Checks = ALL_CHECKS,
+) -> Judgement:
+    """The verdict on `subject`. The same object, plan and seeds give the same verdict again."""
+    climb = Climb(subject, workload, plan, seeds, bench, checks=checks)
+    results: list[RungResult] = []
+    worst: Worst | None = None
+    for step in steps(plan.depth):
+        climbed = _climb(step, climb)
+        results.append(climbed.result)
+        if not isinstance(climbed.outcome, Climbed):
+            return _stopped(climb, step, climbed.outcome, results)
+        worst = closer(worst, climbed.outcome.worst)
+    return _written(climb, JudgedAs.VERIFIED, results, worst=worst)
+
+
+@dataclass(frozen=True)
+class _Step:
+    outcome: RungOutcome
+    result: RungResult
+
+
+def _climb(step: Step, climb: Climb) -> _Step:
+    started = time.perf_counter()
+    outcome = step.climb(climb)
+    match outcome:
+        case Climbed(checks):
+            status, message = RungStatus.PASSED, ""
+        case Finding():
+            checks, status, message = 0, RungStatus.FAILED, outcome.message
+        case CouldNot():
+            checks, status, message = 0, outcome.status, outcome.message
+    result = RungResult(
+        rung=step.rung,
+        version=step.version,
+        status=status,
+        checks=checks,
+        elapsed_ms=(time.perf_counter() - started) * 1e3,
+        message=clip(message, 1024),
+    )
+    return _Step(outcome, result)
+
+
+def _stopped(climb: Climb, step: Step, outcome: Finding | CouldNot, results: list[RungResult]) -> Judgement:
+    if isinstance(outcome, CouldNot):
+        judgement = _written(climb, JudgedAs.NO_VERDICT, results)
+    else:
+        judgement = _written(climb, JudgedAs.REJECTED, results, worst=outcome.worst)
+        found = {"reason": outcome.reason, "counterexample": outcome.counterexample}
+        judgement = judgement.model_copy(update=found)
+    return judgement.model_copy(update={"rung": step.rung, "message": clip(outcome.message, 4096)})
+
+
+def _written(climb: Climb, verdict: JudgedAs, results: list[RungResult], *, worst: Worst | None = None) -> Judgement:
+    return Judgement(
+        verdict=verdict,
+        rung=None,
+        reason=None,
+        message=None,
+        worst=worst,
+        rungs=tuple(results),
+        seeds=dict(climb.seeds),
+        input_digests=dict(climb.digests),
+        isolation=climb.bench.isolation,
+        ladder=ladder_version(),
+    )

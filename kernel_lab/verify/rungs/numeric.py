@@ -1,0 +1,192 @@
+"""V3: every distribution of the domain against the float64 reference, at one thread and at the candidate's own count.
+
+Three rules (verification.md, The bound): the finite pattern, the bound, and the error class, which catches arithmetic
+silently done in a smaller format. Known counterexamples of the workload come first.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kernel_lab.runner.arm import Alignment
+from kernel_lab.verify.compare import against_bound, closer
+from kernel_lab.verify.draws import (
+    Draw,
+    Prepared,
+    derived_seed,
+    digest_of,
+    distribution_named,
+    elements,
+    outputs_of,
+    prepare,
+)
+from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
+from kernel_lab.verify.exercise import Exerciser, Outputs, exercising
+from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
+from kernel_lab.verify.subject import Climb
+from kernel_lab.workloads.workload import Axes, Distribution
+from schemas.enums import Reason
+from schemas.verdict import Worst
+
+MAX_ELEMENTS = 1 << 18
+"""Largest cheap draw, all arguments together (chosen: drawing it, its float64 reference and its bound take about 5 ms,
+so ten distributions of a few shapes stay inside the 0.7 s of the cheap rungs)."""
+PLACEMENTS: tuple[Alignment, ...] = ("natural", "end", "start")
+"""Taken in turn, draw by draw."""
+
+
+@dataclass
+class Tally:
+    """What has been compared so far."""
+
+    checks: int = 0
+    worst: Worst | None = None
+    pools: dict[tuple[str, int], Pool] = field(default_factory=dict)
+    """By distribution and thread count."""
+
+
+def climb(climb: Climb) -> RungOutcome:
+    """No finding: known counterexamples, then every draw, are right at every thread count."""
+    with ExitStack() as stack:
+        exercisers = []
+        for threads in thread_counts(climb):
+            exerciser = stack.enter_context(
+                exercising(climb, threads, inputs_writable=not climb.checks.read_only_inputs)
+            )
+            if isinstance(exerciser, Finding | CouldNot):
+                return exerciser
+            exercisers.append(exerciser)
+        outcome = _old_wounds(climb, exercisers) or _every_draw(climb, exercisers)
+        digests = exercisers[0].digests
+        climb.digests.update({f"numeric.{name}": digest_of(seen) for name, seen in digests.items()})
+    return outcome
+
+
+def thread_counts(climb: Climb) -> tuple[int, ...]:
+    """One thread, and the candidate's own count when it is another: one process each."""
+    own = climb.subject.threads if climb.checks.thread_counts else 1
+    return (1,) if own == 1 else (1, own)
+
+
+def numeric_axes(climb: Climb) -> tuple[Axes, ...]:
+    """The workload's small shapes and the goal's smallest, as far as they are at most MAX_ELEMENTS."""
+    small = [shape.axes for shape in climb.workload.shapes["small"]]
+    goal = sorted((shape.axes for shape in climb.plan.shapes), key=lambda axes: elements(climb.workload, axes))
+    wanted = [*small, *goal[:1]]
+    fitting = [axes for axes in wanted if elements(climb.workload, axes) <= MAX_ELEMENTS]
+    chosen = fitting or [min(wanted, key=lambda axes: elements(climb.workload, axes))]
+    return tuple({tuple(sorted(axes.items())): axes for axes in chosen}.values())
+
+
+def draws(climb: Climb) -> Iterator[tuple[Distribution, Draw]]:
+    """Every draw of a judgement, in order: distributions within sizes, then what the error-class rule still lacks."""
+    turn = 0
+    pooled: dict[str, int] = {}
+    for axes in numeric_axes(climb):
+        for distribution in climb.workload.distributions[: None if climb.checks.distributions else 1]:
+            for n in range(climb.plan.draws):
+                yield distribution, _draw(climb, distribution, axes, n, PLACEMENTS[turn % len(PLACEMENTS)])
+                turn += 1
+            if distribution.zero_mean:
+                gained = climb.plan.draws * outputs_of(climb.workload, axes)
+                pooled[distribution.name] = pooled.get(distribution.name, 0) + gained
+    yield from _pool_fillers(climb, pooled)
+
+
+def _pool_fillers(climb: Climb, pooled: dict[str, int]) -> Iterator[tuple[Distribution, Draw]]:
+    """More zero-mean draws of the cheapest size until 256 outputs are pooled, for one zero-mean distribution."""
+    lacking = [d for d in climb.workload.distributions if d.zero_mean and pooled.get(d.name, 0) < POOLED_OUTPUTS]
+    if not lacking:
+        return
+    axes = min(
+        (axes for axes in numeric_axes(climb) if outputs_of(climb.workload, axes)),
+        key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes),
+    )
+    missing = POOLED_OUTPUTS - pooled[lacking[0].name]
+    for n in range(-(-missing // outputs_of(climb.workload, axes))):
+        yield lacking[0], _draw(climb, lacking[0], axes, climb.plan.draws + n, "natural")
+
+
+def _draw(climb: Climb, distribution: Distribution, axes: Axes, n: int, alignment: Alignment) -> Draw:
+    return Draw(
+        distribution.name, dict(axes), derived_seed(climb.seeds["numeric"], distribution.name, axes, n), alignment
+    )
+
+
+def _old_wounds(climb: Climb, exercisers: list[Exerciser]) -> Finding | CouldNot | None:
+    """The inputs that caught earlier candidates of this workload."""
+    for known in climb.plan.counterexamples if climb.checks.counterexamples else ():
+        distribution = distribution_named(climb.workload, known.distribution)
+        if known.workload != climb.workload.name or distribution is None:
+            continue
+        draw = Draw(known.distribution, dict(known.axes), known.seed, known.alignment)
+        prepared = prepare(climb.workload, distribution, draw)
+        for exerciser in exercisers:
+            tally = Tally()
+            judged = _judge(climb, exerciser, prepared, tally)
+            if isinstance(judged, CouldNot):
+                return judged
+            if finding := judged if isinstance(judged, Finding) else _beyond_class(climb, tally):
+                message = f"a known counterexample ({finding.reason}): {finding.message}"
+                return replace(finding, reason=Reason.COUNTEREXAMPLE, message=message, counterexample=known)
+    return None
+
+
+def _every_draw(climb: Climb, exercisers: list[Exerciser]) -> RungOutcome:
+    tally = Tally()
+    for distribution, draw in draws(climb):
+        outcome = _at_every_thread_count(climb, exercisers, prepare(climb.workload, distribution, draw), tally)
+        if outcome is not None:
+            return outcome
+    return _beyond_class(climb, tally) or Climbed(tally.checks + len(tally.pools), tally.worst)
+
+
+def _beyond_class(climb: Climb, tally: Tally) -> Finding | None:
+    if not climb.checks.error_class:
+        return None
+    for (name, threads), pool in tally.pools.items():
+        if finding := pool.verdict(name, threads, climb.plan.tolerance_scale):
+            return finding
+    return None
+
+
+def _at_every_thread_count(
+    climb: Climb, exercisers: list[Exerciser], prepared: Prepared, tally: Tally
+) -> Finding | CouldNot | None:
+    first: Outputs | None = None
+    for exerciser in exercisers:
+        outcome = _judge(climb, exerciser, prepared, tally)
+        if not isinstance(outcome, dict):
+            return outcome
+        first = first or outcome
+        if climb.plan.deterministic and climb.checks.same_bits and (finding := _differ(prepared, first, outcome)):
+            return replace(finding, counterexample=prepared.draw.kept(climb.workload.name))
+    return None
+
+
+def _judge(climb: Climb, exerciser: Exerciser, prepared: Prepared, tally: Tally) -> Outputs | Finding | CouldNot:
+    """The outputs, when they are within bounds; their errors are pooled."""
+    got = exerciser.run(prepared)
+    if not isinstance(got, dict):
+        return got
+    judged = against_bound(prepared, got, climb.plan.tolerance_scale, climb.checks)
+    if isinstance(judged, Finding):
+        message = f"{judged.message} ({exerciser.threads} threads)" if exerciser.threads > 1 else judged.message
+        return replace(judged, message=message, counterexample=prepared.draw.kept(climb.workload.name))
+    tally.checks += 1
+    tally.worst = closer(tally.worst, judged.worst)
+    distribution = distribution_named(climb.workload, prepared.draw.distribution)
+    if distribution is not None and distribution.zero_mean:
+        pool = tally.pools.setdefault((distribution.name, exerciser.threads), Pool())
+        pool.add(prepared, got)
+    return got
+
+
+def _differ(prepared: Prepared, first: Outputs, other: Outputs) -> Finding | None:
+    for name, one in first.items():
+        if not np.array_equal(one.view(np.uint32), other[name].view(np.uint32)):
+            message = f"{prepared.draw}: {name} has other bits at another thread count; the goal asks for determinism"
+            return Finding(Reason.NOT_DETERMINISTIC, message)
+    return None
