@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 
 from kernel_lab.spaces.null import null_space
+from kernel_lab.spaces.reduce_sum.c import SPACE as REDUCE_SUM_C
+from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
+from kernel_lab.spaces.softmax.c import SPACE as SOFTMAX_C
 from kernel_lab.spaces.space import Space
 from kernel_lab.workloads import WORKLOADS
 
+_REAL = (RMS_NORM_C, SOFTMAX_C, REDUCE_SUM_C)
 _NULL = tuple(null_space(workload) for workload in WORKLOADS)
 
-SPACES: Mapping[tuple[str, str], Space] = {(space.workload, space.language): space for space in _NULL}
+SPACES: Mapping[tuple[str, str], Space] = {(space.workload, space.language): space for space in (*_REAL, *_NULL)}
 """By workload and language."""

@@ -1,0 +1,1 @@
+"""Design spaces of reduce_sum, a file per language."""

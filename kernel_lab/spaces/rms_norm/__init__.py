@@ -1,0 +1,1 @@
+"""Design spaces of rms_norm, a file per language."""
