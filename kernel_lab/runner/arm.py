@@ -6,7 +6,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from types import TracebackType
+from typing import Literal, Protocol, Self
 
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Scalars, Workload
 
@@ -77,6 +78,8 @@ class Timing:
     """schedstat run delay inside the sample: an outside cause."""
     involuntary_switches: int
     migrated: bool
+    request_ns: int = 0
+    """The runner's clock around the whole request (pause, untimed call, sample): `parent_ns` is compared with it."""
 
 
 class BufferSet(Protocol):
@@ -124,10 +127,14 @@ class Arm(Protocol):
         ...
 
     def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class StartArm(Protocol):
-    """How verify and measure get processes: the real one is `kernel_lab.runner.process.start_arm`."""
+    """How verify and measure get processes: the real one is `kernel_lab.runner.start_arm`."""
 
     def __call__(
         self,

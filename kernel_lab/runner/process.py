@@ -1,0 +1,238 @@
+"""One fresh process per arm, started, spoken to, limited and ended by the parent."""
+
+import os
+import select
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kernel_lab.runner import protocol
+from kernel_lab.runner.arm import BufferSet, CallOutcome, Died, Limits, LoadFailed, OverTime, Returned, Timing
+from kernel_lab.runner.memory import MemfdBuffers
+from kernel_lab.runner.protocol import Garbage, Message, Reply, Request
+from kernel_lab.sandbox.confine import Confined, signal_name
+from kernel_lab.workloads.workload import Scalars
+from schemas.faults import Bug, Transient
+
+START_TIMEOUT_S = 20.0
+"""Chosen: a start takes 10 ms, a library's 200 ms; more is a machine in trouble, not a candidate."""
+DEATH_GRACE_S = 1.0
+"""How long a process whose channel closed, or that reported a fault, may take to end; chosen, it takes under 1 ms."""
+ATTEMPTS = 6
+"""MAX_ATTEMPTS of runner.c."""
+
+
+@dataclass
+class Mapped:
+    """A buffer set inside the process: its number there, and where each buffer begins."""
+
+    number: int
+    bases: Mapping[str, int]
+
+
+class ProcessArm:
+    """An `Arm`. Once its process has ended, every request is answered with how it ended."""
+
+    def __init__(self, running: Confined, channel: socket.socket, limits: Limits, *, inputs_writable: bool) -> None:
+        self._running = running
+        self._channel = channel
+        self._limits = limits
+        self._inputs_writable = inputs_writable
+        self._sequence = 0
+        self._sets: dict[MemfdBuffers, Mapped] = {}
+        self._ended: Died | OverTime | None = None
+
+    def hello(self) -> int:
+        """The process is there; its pid as it sees it. Raises Transient when it did not start."""
+        answer = self._answer(Reply.HELLO, 0, START_TIMEOUT_S)
+        if isinstance(answer, Message):
+            return answer.numbers[0]
+        self.close()
+        raise Transient(f"the runner did not start: {answer}")
+
+    def load(self, payload: bytes, descriptors: Sequence[int]) -> LoadFailed | None:
+        """The candidate is loaded, or why not. Dying of it is a failure to load."""
+        answer = self._ask(Request.LOAD, payload, Reply.LOADED, self._limits.call_timeout_s, descriptors)
+        if isinstance(answer, Message) and answer.kind is Reply.LOADED:
+            return None
+        self.close()
+        return LoadFailed(answer.text if isinstance(answer, Message) else f"the process ended while loading: {answer}")
+
+    def call(self, buffers: BufferSet, scalars: Scalars) -> CallOutcome:
+        """The candidate was called once on `buffers`, or how it ended."""
+        mapped = self._map(buffers)
+        if not isinstance(mapped, Mapped):
+            return mapped
+        payload = protocol.call(mapped.number, tuple(scalars.values()))
+        started = time.monotonic_ns()
+        answer = self._ask(Request.CALL, payload, Reply.RETURNED, self._limits.call_timeout_s)
+        parent_ns = time.monotonic_ns() - started
+        if not isinstance(answer, Message):
+            return answer
+        elapsed_ns, before, after, threads = answer.numbers
+        return Returned(elapsed_ns, parent_ns, before, after, threads)
+
+    def time(
+        self, buffers: Sequence[BufferSet], scalars: Scalars, min_sample_ns: int, pause_ns: int
+    ) -> Timing | Died | OverTime:
+        """One sample over `buffers` in turn, or how the process ended."""
+        numbers = []
+        for one in buffers:
+            mapped = self._map(one)
+            if not isinstance(mapped, Mapped):
+                return mapped
+            numbers.append(mapped.number)
+        payload = protocol.time(numbers, tuple(scalars.values()), min_sample_ns, pause_ns)
+        started = time.monotonic_ns()
+        answer = self._ask(Request.TIME, payload, Reply.TIMED, self._sample_limit_s(min_sample_ns, pause_ns))
+        parent_ns = time.monotonic_ns() - started
+        if not isinstance(answer, Message):
+            return answer
+        calls, elapsed_ns, run_delay_ns, switches, migrated, request_ns = answer.numbers
+        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), request_ns)
+
+    def release(self, buffers: BufferSet) -> None:
+        """The process maps `buffers` no longer; closing the arm does the same for all."""
+        mapped = self._sets.pop(_memory(buffers), None)
+        if mapped and self._ended is None:
+            self._ask(Request.UNMAP, protocol.unmap(mapped.number), Reply.UNMAPPED, self._limits.call_timeout_s)
+
+    def close(self) -> None:
+        """Nothing of the process is left."""
+        self._channel.close()
+        self._running.close()
+        self._sets.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _sample_limit_s(self, min_sample_ns: int, pause_ns: int) -> float:
+        """Two calls at their limit, and the pauses and samples of every attempt twice over."""
+        return 2 * self._limits.call_timeout_s + 2 * ATTEMPTS * (min_sample_ns + pause_ns) / 1e9
+
+    def _map(self, buffers: BufferSet) -> Mapped | Died | OverTime:
+        memory = _memory(buffers)
+        if memory in self._sets:
+            return self._sets[memory]
+        number = self._free_number()
+        read_only, inputs, outputs = memory.descriptors
+        rows = memory.mapped(self._inputs_writable)
+        payload = protocol.map_set(number, rows, tuple(memory.axes.values()))
+        files = (inputs if self._inputs_writable else read_only, outputs)
+        answer = self._ask(Request.MAP, payload, Reply.MAPPED, self._limits.call_timeout_s, files)
+        if not isinstance(answer, Message):
+            return answer
+        if len(answer.numbers) != len(memory.places):
+            return self._distrust(f"{len(answer.numbers)} addresses for {len(memory.places)} buffers")
+        bases = {p.buffer.name: base for p, base in zip(memory.places, answer.numbers, strict=True)}
+        self._sets[memory] = Mapped(number, bases)
+        return self._sets[memory]
+
+    def _free_number(self) -> int:
+        taken = {mapped.number for mapped in self._sets.values()}
+        free = next((n for n in range(protocol.MAX_SETS) if n not in taken), None)
+        if free is None:
+            raise Bug(f"more than {protocol.MAX_SETS} buffer sets in one arm: release some")
+        return free
+
+    def _ask(
+        self, kind: Request, payload: bytes, wanted: Reply, limit_s: float, descriptors: Sequence[int] = ()
+    ) -> Message | Died | OverTime:
+        """The reply to one request; how the process ended, when it did."""
+        if self._ended is not None:
+            return self._ended
+        self._sequence += 1
+        packet = protocol.encode(kind, self._sequence, payload)
+        with suppress(OSError):  # a process that is gone is told by the answer
+            self._channel.settimeout(limit_s)
+            socket.send_fds(self._channel, [packet], list(descriptors))
+        return self._answer(wanted, self._sequence, limit_s)
+
+    def _answer(self, wanted: Reply, sequence: int, limit_s: float) -> Message | Died | OverTime:
+        packet = self._receive(limit_s)
+        if packet is None:
+            return self._over_time(limit_s)
+        if not packet:
+            return self._died(None)
+        reply = protocol.decode(packet)
+        match reply:
+            case Message(kind=Reply.FAULT, numbers=(_, address)):
+                return self._died(self._where(address))
+            case Message(kind=Reply.LOAD_FAILED) if wanted is Reply.LOADED:
+                return reply
+            case Message(kind=Reply.REFUSED, sequence=number) if number == sequence:
+                return self._distrust(f"it refused: {reply.text[:200]}")
+            case Message(kind=kind, sequence=number) if kind is wanted and number == sequence:
+                return reply
+            case Message():
+                return self._distrust(f"{reply.kind.name} {reply.sequence} in place of {wanted.name} {sequence}")
+            case Garbage():
+                return self._distrust(reply.why)
+
+    def _receive(self, limit_s: float) -> bytes | None:
+        """One packet; nothing at the end of the channel; None when the time is over."""
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        if not poll.poll(limit_s * 1000):
+            return None
+        try:
+            return self._channel.recv(protocol.MESSAGE_BYTES)
+        except ConnectionError:
+            return b""
+
+    def _where(self, address: int) -> str | None:
+        for memory, mapped in self._sets.items():
+            found = memory.where(address, mapped.bases, protocol.GUARD_BYTES)
+            if found:
+                return found
+        return None
+
+    def _died(self, fault_address_in: str | None) -> Died:
+        """How it ended; a process that lives on after its channel closed is ended, and that is said."""
+        status = self._running.wait(DEATH_GRACE_S)
+        if status is None:
+            return self._distrust("it closed its channel and lived on")
+        signal = signal_name(status)
+        self._ended = Died(signal, None if signal else status, fault_address_in, self._output())
+        return self._ended
+
+    def _distrust(self, why: str) -> Died:
+        """What it says is not what a runner says: it is ended, and nothing of what it said is used."""
+        self._running.kill()
+        self._ended = Died(None, None, None, f"[the reply was not a runner's: {why}]\n{self._output()}")
+        return self._ended
+
+    def _over_time(self, limit_s: float) -> OverTime:
+        self._running.kill()
+        self._ended = OverTime(limit_s)
+        return self._ended
+
+    def _output(self) -> str:
+        return self._running.output(self._limits.output_bytes)
+
+
+def object_file(path: Path) -> int:
+    """A sealed memory file with the bytes of `path` as they are now: what is hashed is what gets loaded."""
+    import fcntl
+
+    descriptor = os.memfd_create("candidate.so", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(descriptor, path.read_bytes())
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    return descriptor
+
+
+def _memory(buffers: BufferSet) -> MemfdBuffers:
+    if not isinstance(buffers, MemfdBuffers):
+        raise Bug(f"{type(buffers).__name__} is not shared memory")
+    return buffers

@@ -1,0 +1,164 @@
+"""The messages between the parent and a runner: fixed little-endian structs, one per SOCK_SEQPACKET packet.
+
+Every message begins with a header (magic, kind, sequence, payload bytes). A reply carries the sequence of its request,
+but for HELLO and FAULT, which nobody asked for. `runner.c` is the other half; a reply is read as data from a stranger.
+
+| request | payload |
+|---|---|
+| LOAD | nproc u64 (0: leave), filter bytes u32, entry bytes u32, filter, entry with a zero byte; + the object's descriptor |
+| MAP | set, buffers, axes, 0 (u32); per buffer: descriptor index, writable (u32), file offset, mapped bytes, pointer offset (u64); axes (i64); + two descriptors, inputs and outputs |
+| UNMAP | set u32 |
+| CALL | set, floats (u32), four f32 |
+| TIME | min_sample_ns, pause_ns (u64), sets, floats (u32), four f32, set numbers u32 |
+| QUIT | nothing |
+"""  # noqa: E501 -- a table
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAGIC = 0x59415341
+MESSAGE_BYTES = 131072
+MAX_INTEGERS = 20
+MAX_FLOATS = 4
+MAX_BUFFERS = 16
+MAX_SETS = 4096
+GUARD_BYTES = 1 << 20
+
+HEADER = struct.Struct("<IIII")
+
+
+class Request(IntEnum):
+    """What a parent asks."""
+
+    LOAD = 1
+    MAP = 2
+    UNMAP = 3
+    CALL = 4
+    TIME = 5
+    QUIT = 6
+
+
+class Reply(IntEnum):
+    """What a runner says."""
+
+    HELLO = 100
+    LOADED = 101
+    LOAD_FAILED = 102
+    MAPPED = 103
+    UNMAPPED = 104
+    RETURNED = 105
+    TIMED = 106
+    FAULT = 107
+    REFUSED = 108
+
+
+FIELDS = {
+    Reply.HELLO: struct.Struct("<Q"),
+    Reply.LOADED: struct.Struct("<QQ"),
+    Reply.UNMAPPED: struct.Struct("<"),
+    Reply.RETURNED: struct.Struct("<QQQQ"),
+    Reply.TIMED: struct.Struct("<QQQQQQ"),
+    Reply.FAULT: struct.Struct("<QQ"),
+}
+"""Replies of fixed size; the others are text, or one address per buffer."""
+
+TEXTS = frozenset({Reply.LOAD_FAILED, Reply.REFUSED})
+
+
+@dataclass(frozen=True)
+class Message:
+    """A well-formed reply: `numbers` of its fields, or `text`."""
+
+    kind: Reply
+    sequence: int
+    numbers: tuple[int, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What came is no reply of a runner."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class MappedBuffer:
+    """Where one buffer lies in its memory file, and how it is to be mapped."""
+
+    descriptor: int
+    """0 for the file of the inputs, 1 for that of the outputs."""
+    writable: bool
+    file_offset: int
+    mapped_bytes: int
+    pointer_offset: int
+    """From the start of the mapping to the first element."""
+
+
+def encode(kind: int, sequence: int, payload: bytes) -> bytes:
+    """One packet."""
+    return HEADER.pack(MAGIC, kind, sequence, len(payload)) + payload
+
+
+def decode(packet: bytes) -> Message | Garbage:
+    """One packet as a reply; total over all bytes."""
+    if len(packet) < HEADER.size:
+        return Garbage(f"{len(packet)} bytes are no message")
+    magic, kind, sequence, length = HEADER.unpack_from(packet)
+    payload = packet[HEADER.size :]
+    if magic != MAGIC or length != len(payload):
+        return Garbage(f"a packet of {len(packet)} bytes with a false header")
+    if kind not in set(Reply):
+        return Garbage(f"a reply of unknown kind {kind}")
+    return _decode_payload(Reply(kind), sequence, payload)
+
+
+def _decode_payload(kind: Reply, sequence: int, payload: bytes) -> Message | Garbage:
+    if kind in TEXTS:
+        return Message(kind, sequence, text=payload.decode(errors="replace"))
+    if kind is Reply.MAPPED:
+        layout = struct.Struct(f"<{len(payload) // 8}Q")
+    else:
+        layout = FIELDS[kind]
+    if len(payload) != layout.size:
+        return Garbage(f"{kind.name} with {len(payload)} bytes")
+    return Message(kind, sequence, layout.unpack(payload))
+
+
+def load(nproc: int, filter_program: bytes, entry: str) -> bytes:
+    """The payload of LOAD."""
+    name = entry.encode() + b"\0"
+    return struct.pack("<QII", nproc, len(filter_program), len(name)) + filter_program + name
+
+
+def map_set(number: int, buffers: Sequence[MappedBuffer], axes: Sequence[int]) -> bytes:
+    """The payload of MAP."""
+    rows = (
+        struct.pack("<IIQQQ", b.descriptor, b.writable, b.file_offset, b.mapped_bytes, b.pointer_offset)
+        for b in buffers
+    )
+    return (
+        struct.pack("<IIII", number, len(buffers), len(axes), 0) + b"".join(rows) + struct.pack(f"<{len(axes)}q", *axes)
+    )
+
+
+def unmap(number: int) -> bytes:
+    """The payload of UNMAP."""
+    return struct.pack("<I", number)
+
+
+def call(number: int, scalars: Sequence[float]) -> bytes:
+    """The payload of CALL."""
+    return struct.pack("<II4f", number, len(scalars), *_four(scalars))
+
+
+def time(numbers: Sequence[int], scalars: Sequence[float], min_sample_ns: int, pause_ns: int) -> bytes:
+    """The payload of TIME."""
+    head = struct.pack("<QQII4f", min_sample_ns, pause_ns, len(numbers), len(scalars), *_four(scalars))
+    return head + struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def _four(scalars: Sequence[float]) -> tuple[float, ...]:
+    return (*scalars, *[0.0] * (MAX_FLOATS - len(scalars)))

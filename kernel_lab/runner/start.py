@@ -1,0 +1,217 @@
+"""Starting arms: candidates under the sandbox, libraries as trusted processes."""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kernel_lab.runner import protocol
+from kernel_lab.runner.arm import Limits, LoadFailed
+from kernel_lab.runner.process import ProcessArm, object_file
+from kernel_lab.sandbox.confine import Bounds, Program, Sandbox, open_sandbox, spawn_sandboxed
+from kernel_lab.sandbox.filters import runner_filter
+from kernel_lab.sandbox.isolation import Isolation
+from kernel_lab.sandbox.native import build_once
+from kernel_lab.workloads.workload import Workload
+from schemas.faults import Bug
+
+RUNNER_SOURCE = Path(__file__).with_name("runner.c")
+OPEN_FILES = 64
+"""Chosen: the channel, three standard streams, a library being loaded and the files of one MAP."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Everything that starting an arm needs; calling it is a `StartArm`. Make one with `open_lab` per process."""
+
+    sandbox: Sandbox
+    runner: Path
+
+    @property
+    def isolation(self) -> Isolation:
+        """How candidates are confined, for verdicts."""
+        return self.sandbox.isolation
+
+    def __call__(
+        self,
+        object_path: Path | None,
+        workload: Workload,
+        threads: int,
+        limits: Limits,
+        *,
+        library: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        inputs_writable: bool = True,
+    ) -> ProcessArm | LoadFailed:
+        """A fresh process with the candidate, or with the trusted library, loaded; or why it does not load."""
+        _check(workload)
+        names = {**thread_environment(threads), **(environment or {})}
+        if library is not None:
+            return _start_library(workload, library, names, limits, self.sandbox, inputs_writable=inputs_writable)
+        if object_path is None:
+            raise Bug("an arm needs an object or a library")
+        return self._start_candidate(object_path, workload, threads, limits, names, inputs_writable=inputs_writable)
+
+    def _start_candidate(
+        self,
+        object_path: Path,
+        workload: Workload,
+        threads: int,
+        limits: Limits,
+        environment: Mapping[str, str],
+        *,
+        inputs_writable: bool,
+    ) -> ProcessArm | LoadFailed:
+        with ExitStack() as cleanup:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            cleanup.callback(theirs.close)
+            tasks = _reserve_descriptor(cleanup) if self.isolation.mode == "landlock" else None
+            argv = (str(self.runner), str(theirs.fileno()), str(-1 if tasks is None else tasks))
+            program = Program(
+                argv,
+                (self.runner,),
+                environment=environment,
+                bounds=_bounds(limits),
+                descriptors=(theirs.fileno(), *(() if tasks is None else (tasks,))),
+                tasks_descriptor=tasks,
+            )
+            arm = ProcessArm(spawn_sandboxed(program, self.sandbox), ours, limits, inputs_writable=inputs_writable)
+            pid = arm.hello()
+            loaded = object_file(object_path)
+            cleanup.callback(os.close, loaded)
+            failed = arm.load(protocol.load(self._nproc(threads), self._filter(pid), workload.name), (loaded,))
+        return failed or arm
+
+    def _filter(self, runner_pid: int) -> bytes:
+        match self.isolation.mode:
+            case "bwrap":
+                return runner_filter(None)
+            case "landlock":
+                return runner_filter(runner_pid)
+            case "none":
+                return b""
+
+    def _nproc(self, threads: int) -> int:
+        """Enforced where the sandbox has its own count: in a user namespace, and not for root (lab fact). The namespace's
+        first process counts too, and one thread is room to be caught with."""
+        return threads + 2 if self.isolation.mode == "bwrap" and os.geteuid() != 0 else 0
+
+
+def open_lab(isolation: Isolation | None = None, cache_dir: Path | None = None) -> Lab:
+    """Arms can be started: the runner is compiled and isolation (detected when not given) works."""
+    return Lab(open_sandbox(isolation, cache_dir), ensure_runner(cache_dir))
+
+
+def ensure_runner(cache_dir: Path | None = None) -> Path:
+    """The compiled runner. Raises Misconfigured when there is no compiler."""
+    return build_once(RUNNER_SOURCE, cache_dir)
+
+
+def start_arm(
+    object_path: Path | None,
+    workload: Workload,
+    threads: int,
+    limits: Limits,
+    *,
+    library: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    inputs_writable: bool = True,
+) -> ProcessArm | LoadFailed:
+    """A `StartArm` with this machine's own lab: the strongest isolation that works here."""
+    return _own_lab()(
+        object_path,
+        workload,
+        threads,
+        limits,
+        library=library,
+        environment=environment,
+        inputs_writable=inputs_writable,
+    )
+
+
+def thread_environment(threads: int) -> dict[str, str]:
+    """The same for every arm, so that no arm wins by policy.
+
+    Waiting threads spin for about half a millisecond (libgomp reckons 100,000 spins a millisecond): long enough to span
+    the gap between two calls of a sample, short enough to sleep well inside the pause of 5 ms before the next sample,
+    which may be the other arm's. `active` would spin for minutes beside it, `passive` would put a futex into every
+    call. OpenBLAS spins for 2^20 cycles for the same reason (its default is 2^26). Threads are not bound: on a shared
+    machine a bound thread waits behind whatever holds its core. malloc keeps what it is given, so no page is faulted
+    inside a sample.
+    """
+    return {
+        "LC_ALL": "C",
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_THREAD_LIMIT": str(threads),
+        "OMP_DYNAMIC": "false",
+        "OMP_PROC_BIND": "false",
+        "OMP_WAIT_POLICY": "passive",
+        "GOMP_SPINCOUNT": "50000",
+        "OMP_STACKSIZE": "16M",
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "OPENBLAS_THREAD_TIMEOUT": "20",
+        "MKL_NUM_THREADS": str(threads),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+        "MALLOC_TOP_PAD_": str(1 << 20),
+    }
+
+
+@cache
+def _own_lab() -> Lab:
+    """What this machine can do does not change while a process lives."""
+    return open_lab()
+
+
+def _check(workload: Workload) -> None:
+    buffers = len(workload.inputs) + len(workload.outputs)
+    integers = buffers + len(workload.axes)
+    if (
+        buffers > protocol.MAX_BUFFERS
+        or integers > protocol.MAX_INTEGERS
+        or len(workload.scalars) > protocol.MAX_FLOATS
+    ):
+        raise Bug(f"{workload.name}: more arguments than runner.c passes")
+
+
+def _bounds(limits: Limits) -> Bounds:
+    return Bounds(
+        memory_bytes=limits.memory_bytes,
+        cpu_s=max(1, round(limits.cpu_s)),
+        file_bytes=limits.output_bytes,
+        open_files=OPEN_FILES,
+    )
+
+
+def _reserve_descriptor(cleanup: ExitStack) -> int:
+    """A number that the launcher may put its directory under."""
+    descriptor = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    cleanup.callback(os.close, descriptor)
+    return descriptor
+
+
+def _start_library(
+    workload: Workload,
+    library: str,
+    environment: Mapping[str, str],
+    limits: Limits,
+    sandbox: Sandbox,
+    *,
+    inputs_writable: bool,
+) -> ProcessArm | LoadFailed:
+    """Trusted code: not confined, but tied to the parent's life and limited in time and memory like any arm."""
+    trusted = Sandbox(Isolation("none", "a trusted library"), sandbox.launcher)
+    with ExitStack() as cleanup:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        cleanup.callback(theirs.close)
+        argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, str(theirs.fileno()))
+        names = {**environment, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        program = Program(argv, environment=names, bounds=_bounds(limits), descriptors=(theirs.fileno(),))
+        arm = ProcessArm(spawn_sandboxed(program, trusted), ours, limits, inputs_writable=inputs_writable)
+        arm.hello()
+        failed = arm.load(protocol.load(0, b"", workload.name), ())
+    return failed or arm

@@ -1,0 +1,62 @@
+"""The two small C programs of the lab (`launch`, `runner`) are compiled once per machine and kept by digest."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from schemas.faults import Misconfigured
+
+FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+LIBRARIES = ("-ldl",)
+
+
+def default_cache_dir() -> Path:
+    """`$XDG_CACHE_HOME/assay/native`, else `~/.cache/assay/native`."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "assay" / "native"
+
+
+def build_once(source: Path, cache_dir: Path | None = None) -> Path:
+    """`source` is compiled; the same source and compiler give the same path at once. Raises Misconfigured."""
+    compiler = find_compiler()
+    folder = cache_dir or default_cache_dir()
+    target = folder / f"{source.stem}-{_digest(source, compiler)}"
+    if not target.exists():
+        _make_folder(folder)
+        _compile(compiler, source, target)
+    return target
+
+
+def find_compiler() -> Path:
+    """The host's gcc, else clang."""
+    for name in ("gcc", "clang", "cc"):
+        found = shutil.which(name)
+        if found:
+            return Path(found)
+    raise Misconfigured("no C compiler found: apt-get install gcc libc6-dev")
+
+
+def _digest(source: Path, compiler: Path) -> str:
+    """Source, flags and the compiler's identity (path, size and time of its file stand for its version)."""
+    state = compiler.resolve().stat()
+    identity = f"{compiler.resolve()} {state.st_size} {state.st_mtime_ns} {FLAGS} {LIBRARIES}"
+    return hashlib.sha256(identity.encode() + source.read_bytes()).hexdigest()[:16]
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Misconfigured(f"{folder} cannot be made ({error.strerror}): set XDG_CACHE_HOME") from error
+
+
+def _compile(compiler: Path, source: Path, target: Path) -> None:
+    """`target` appears whole or not at all; two processes may race and either result serves."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}")
+    command = [str(compiler), *FLAGS, "-o", str(partial), str(source), *LIBRARIES]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Misconfigured(f"{compiler} cannot build {source.name}: apt-get install libc6-dev\n{done.stderr[:2000]}")
+    partial.rename(target)
