@@ -14,8 +14,8 @@ Refresh = Literal["same_pointers", "new_pointers"]
 
 ROTATION_CAP_BYTES = 1 << 30
 """measurement.md, Regimes."""
-ROTATION_CAP_SETS = 4096
-"""Most buffer sets in one rotation. Chosen: each set is mapped by both arms, and Linux allows 65,530 mappings."""
+ROTATION_CAP_SETS = 2048
+"""Most buffer sets in one rotation. Chosen: a set is up to nine mappings of a runner, and Linux allows 65,530."""
 
 
 @dataclass(frozen=True)

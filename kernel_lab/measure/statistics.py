@@ -71,6 +71,11 @@ class Noise:
         return float(np.quantile(np.abs(self.values), 0.9))
 
     @property
+    def stated(self) -> float:
+        """The floor as facts carry it: 1 while uncalibrated, because then no difference means anything."""
+        return 1.0 if self.floor is None else self.floor
+
+    @property
     def fit(self) -> bool:
         """Calibrated, and quiet enough to promote anything."""
         return self.floor is not None and self.floor <= UNFIT_ABOVE

@@ -1,0 +1,59 @@
+// Moves R floats in and W floats out with ordinary stores: copies min(R, W), sums what is only read, clears the rest.
+#include <stdint.h>
+#if defined(__AVX512F__)
+#define WIDTH 16
+#elif defined(__AVX__)
+#define WIDTH 8
+#else
+#define WIDTH 4
+#endif
+typedef float vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+static inline float total(vec v) {
+    float s = 0;
+    for (int i = 0; i < WIDTH; i++) s += v[i];
+    return s;
+}
+
+static float read_only(const float *x, int64_t n) {
+    vec a = {0}, b = {0}, c = {0}, d = {0};
+    int64_t i = 0;
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
+        a += *(const vec *)(x + i);
+        b += *(const vec *)(x + i + WIDTH);
+        c += *(const vec *)(x + i + 2 * WIDTH);
+        d += *(const vec *)(x + i + 3 * WIDTH);
+    }
+    float s = total(a + b + c + d);
+    for (; i < n; i++) s += x[i];
+    return s;
+}
+
+static void move(const float *x, float *y, int64_t n) {
+    int64_t i = 0;
+    for (; i + 2 * WIDTH <= n; i += 2 * WIDTH) {
+        vec a = *(const vec *)(x + i), b = *(const vec *)(x + i + WIDTH);
+        *(vec *)(y + i) = a;
+        *(vec *)(y + i + WIDTH) = b;
+    }
+    for (; i < n; i++) y[i] = x[i];
+}
+
+static void clear(float *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = 0;
+}
+
+static int64_t low(int64_t from, int64_t n, int64_t part, int64_t parts) { return from + n * part / parts; }
+
+void roof_ordinary(const float *x, float *y, int64_t R, int64_t W) {
+    const int64_t both = R < W ? R : W, extra = R - both, rest = W - both;
+    const int64_t parts = (R + W) < 65536 ? 1 : (R + W) / 16384; // 64 KiB pieces: reads and writes stay interleaved
+    float sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (int64_t p = 0; p < parts; p++) {
+        move(x + low(0, both, p, parts), y + low(0, both, p, parts), low(0, both, p + 1, parts) - low(0, both, p, parts));
+        sum += read_only(x + low(both, extra, p, parts), low(both, extra, p + 1, parts) - low(both, extra, p, parts));
+        clear(y + low(both, rest, p, parts), low(both, rest, p + 1, parts) - low(both, rest, p, parts));
+    }
+    if (sum == 1.2345678e30f && W > 0) y[0] = sum; // keeps the reads alive; never true for the values that are timed
+}

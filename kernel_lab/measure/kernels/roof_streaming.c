@@ -1,0 +1,79 @@
+// Moves R floats in and W floats out with stores that bypass the cache (x86 movntps), where the target has them.
+#include <stdint.h>
+#if defined(__AVX512F__)
+#define WIDTH 16
+#define STREAM(to, v) __builtin_ia32_movntps512((to), (v))
+#elif defined(__AVX__)
+#define WIDTH 8
+#define STREAM(to, v) __builtin_ia32_movntps256((to), (v))
+#elif defined(__SSE__)
+#define WIDTH 4
+#define STREAM(to, v) __builtin_ia32_movntps((to), (v))
+#else
+#define WIDTH 4
+#define STREAM(to, v) (*(whole *)(to) = (v))
+#endif
+#if defined(__SSE__)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() ((void)0)
+#endif
+typedef float whole __attribute__((vector_size(4 * WIDTH), may_alias));
+typedef float vec __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+
+static inline float total(vec v) {
+    float s = 0;
+    for (int i = 0; i < WIDTH; i++) s += v[i];
+    return s;
+}
+
+static float read_only(const float *x, int64_t n) {
+    vec a = {0}, b = {0}, c = {0}, d = {0};
+    int64_t i = 0;
+    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
+        a += *(const vec *)(x + i);
+        b += *(const vec *)(x + i + WIDTH);
+        c += *(const vec *)(x + i + 2 * WIDTH);
+        d += *(const vec *)(x + i + 3 * WIDTH);
+    }
+    float s = total(a + b + c + d);
+    for (; i < n; i++) s += x[i];
+    return s;
+}
+
+static void move(const float *x, float *y, int64_t n) {
+    int64_t i = 0;
+    for (; i < n && (uintptr_t)(y + i) % sizeof(whole); i++) y[i] = x[i];
+    for (; i + WIDTH <= n; i += WIDTH) {
+        vec a = *(const vec *)(x + i);
+        STREAM(y + i, (whole)a);
+    }
+    for (; i < n; i++) y[i] = x[i];
+}
+
+static void clear(float *y, int64_t n) {
+    int64_t i = 0;
+    const whole zero = {0};
+    for (; i < n && (uintptr_t)(y + i) % sizeof(whole); i++) y[i] = 0;
+    for (; i + WIDTH <= n; i += WIDTH) STREAM(y + i, zero);
+    for (; i < n; i++) y[i] = 0;
+}
+
+static int64_t low(int64_t from, int64_t n, int64_t part, int64_t parts) { return from + n * part / parts; }
+
+void roof_streaming(const float *x, float *y, int64_t R, int64_t W) {
+    const int64_t both = R < W ? R : W, extra = R - both, rest = W - both;
+    const int64_t parts = (R + W) < 65536 ? 1 : (R + W) / 16384;
+    float sum = 0;
+#pragma omp parallel reduction(+ : sum)
+    {
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < parts; p++) {
+            move(x + low(0, both, p, parts), y + low(0, both, p, parts), low(0, both, p + 1, parts) - low(0, both, p, parts));
+            sum += read_only(x + low(both, extra, p, parts), low(both, extra, p + 1, parts) - low(both, extra, p, parts));
+            clear(y + low(both, rest, p, parts), low(both, rest, p + 1, parts) - low(both, rest, p, parts));
+        }
+        FENCE();
+    }
+    if (sum == 1.2345678e30f && W > 0) y[0] = sum;
+}

@@ -1,0 +1,254 @@
+"""One pair: two fresh processes, the same shared buffers, only one running at a time (measurement.md, 1 and 2)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernel_lab.measure.bench import Bench, Racer, start
+from kernel_lab.measure.contents import Rotation, Watched, set_bytes
+from kernel_lab.measure.schedule import QuadPlan, Side, plan_pair, rotation
+from kernel_lab.runner.arm import Arena, Arm, Died, LoadFailed, OverTime, Timing
+from kernel_lab.verify.finding import Finding
+from kernel_lab.verify.rungs.timed_outputs import verify_timed_outputs
+from kernel_lab.workloads.workload import Workload
+from schemas.enums import Reason, Regime
+from schemas.goal import Shape
+from schemas.measurement import Pair, Quad
+
+RUN_DELAY_SHARE = 0.02
+"""Share of a sample spent ready but not running that spoils its quad. Chosen: the quad noise PAIR was simulated at."""
+CLOCK_SHARE = 0.02
+CLOCK_SLACK_NS = 1_000_000
+"""measurement.md, 12."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A candidate against the strongest baseline of each shape."""
+
+    workload: Workload
+    shapes: tuple[Shape, ...]
+    candidate: Racer
+    baselines: tuple[Racer, ...]
+    """One per shape, in the order of `shapes`."""
+    regime: Regime
+    is_verified: bool = True
+    """Outputs of timed calls are verified (V8). False for a trusted kernel against its own rebuild."""
+    tolerance_scale: float = 1.0
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return tuple(shape.weight for shape in self.shapes)
+
+
+@dataclass(frozen=True)
+class CandidateFailed:
+    """The candidate did something for which it is rejected."""
+
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class BaselineFailed:
+    """The baseline did not run: there is nothing to compare with."""
+
+    name: str
+    message: str
+
+
+Failed = CandidateFailed | BaselineFailed
+
+
+@dataclass
+class Process:
+    """One arm under two clocks."""
+
+    racer: Racer
+    arm: Arm
+    elapsed_ns: int = 0
+    parent_ns: int = 0
+
+    def counted(self, timing: Timing) -> Timing:
+        self.elapsed_ns += timing.elapsed_ns
+        self.parent_ns += timing.parent_ns
+        return timing
+
+    @property
+    def clock_ratio(self) -> float:
+        """The runner's total over the parent's; 1 before the first sample."""
+        return self.elapsed_ns / self.parent_ns if self.parent_ns else 1.0
+
+    @property
+    def clock_is_forged(self) -> bool:
+        return clocks_disagree(self.elapsed_ns, self.parent_ns)
+
+
+def clocks_disagree(elapsed_ns: int, parent_ns: int) -> bool:
+    """The two clocks differ by more than 2 % + 1 ms over a process's samples (measurement.md, 12)."""
+    return abs(parent_ns - elapsed_ns) > CLOCK_SHARE * parent_ns + CLOCK_SLACK_NS
+
+
+def take_pair(bench: Bench, duel: Duel, quads: int, rng: np.random.Generator) -> Pair | Failed:
+    """One pair over all shapes. Nothing of it is left running."""
+    with ExitStack() as stack:
+        arena = stack.enter_context(closing(bench.new_arena()))
+        candidate = _started(bench, duel.candidate, duel.workload, stack)
+        if isinstance(candidate, str):
+            return CandidateFailed(Finding(Reason.DOES_NOT_LOAD, candidate))
+        baselines: dict[str, Process] = {}
+        for racer in dict.fromkeys(r.name for r in duel.baselines):
+            process = _started(bench, next(r for r in duel.baselines if r.name == racer), duel.workload, stack)
+            if isinstance(process, str):
+                return BaselineFailed(racer, process)
+            baselines[racer] = process
+        return _PairTaker(bench, duel, arena, candidate, baselines, rng).take(quads)
+
+
+@dataclass
+class _PairTaker:
+    """The processes of one pair, while it is taken."""
+
+    bench: Bench
+    duel: Duel
+    arena: Arena
+    candidate: Process
+    baselines: Mapping[str, Process]
+    rng: np.random.Generator
+
+    def take(self, quads: int) -> Pair | Failed:
+        plan = plan_pair(self.rng, len(self.duel.shapes), quads)
+        taken: list[Quad] = []
+        for shape in dict.fromkeys(quad.shape for quad in plan):
+            found = self._take_shape([quad for quad in plan if quad.shape == shape])
+            if not isinstance(found, list):
+                return found
+            taken += found
+        if self.candidate.clock_is_forged:
+            return CandidateFailed(_forged(self.candidate))
+        slowest = min(self.baselines.values(), key=lambda process: process.clock_ratio)
+        return Pair(
+            quads=tuple(taken),
+            candidate_clock_ratio=self.candidate.clock_ratio,
+            baseline_clock_ratio=slowest.clock_ratio,
+        )
+
+    def _take_shape(self, plan: Sequence[QuadPlan]) -> list[Quad] | Failed:
+        axes = self.duel.shapes[plan[0].shape].axes
+        size = set_bytes(self.duel.workload, axes)
+        sets = rotation(size, self.bench.machine.llc_bytes, self.duel.regime)
+        taken: list[Quad] = []
+        with closing(Rotation(self.arena, self.duel.workload, axes, sets, self.rng)) as data:
+            for quad_plan in plan:
+                quad = self._take_quad(quad_plan, data)
+                if not isinstance(quad, Quad):
+                    return quad
+                taken.append(quad)
+        return taken
+
+    def _take_quad(self, plan: QuadPlan, data: Rotation) -> Quad | Failed:
+        data.renew(plan.refresh)
+        watched = data.watch() if plan.verified_sample is not None and self.duel.is_verified else None
+        times: dict[Side, list[Timing]] = {"candidate": [], "baseline": []}
+        for side in plan.order:
+            is_watched = watched and side == "candidate" and plan.verified_sample == len(times[side])
+            if watched and is_watched:
+                watched.poison()
+            timing = self._sample(side, plan.shape, data)
+            if not isinstance(timing, Timing):
+                return timing
+            times[side].append(timing)
+            if watched and is_watched and (failed := self._verify(plan.shape, data, watched, timing.calls)):
+                return failed
+        return _quad(plan, times)
+
+    def _verify(self, shape: int, data: Rotation, watched: Watched, calls: int) -> Failed | None:
+        """V8. It runs between samples, so it costs time but no accuracy. A sample too short to come round to the
+        watched set is followed by more, which are not counted."""
+        while calls < len(data.sets):
+            timing = self._sample("candidate", shape, data)
+            if not isinstance(timing, Timing):
+                return timing
+            calls += timing.calls
+        workload, axes = self.duel.workload, self.duel.shapes[shape].axes
+        finding = verify_timed_outputs(
+            workload,
+            axes,
+            watched.inputs,
+            {buffer.name: watched.buffers.output(buffer.name) for buffer in workload.outputs},
+            distribution=watched.distribution,
+            seed=watched.seed,
+            tolerance_scale=self.duel.tolerance_scale,
+        )
+        return CandidateFailed(finding) if isinstance(finding, Finding) else None
+
+    def _sample(self, side: Side, shape: int, data: Rotation) -> Timing | Failed:
+        process = self.candidate if side == "candidate" else self.baselines[self.duel.baselines[shape].name]
+        outcome = process.arm.time(
+            data.sets,
+            self.duel.workload.scalars,
+            self.bench.protocol.min_sample_ns,
+            self.bench.protocol.pause_ns,
+        )
+        if isinstance(outcome, Timing):
+            return process.counted(outcome)
+        if side == "baseline":
+            return BaselineFailed(process.racer.name, ended(outcome))
+        reason = Reason.TIMED_OUT if isinstance(outcome, OverTime) else Reason.CRASHED
+        return CandidateFailed(Finding(reason, f"while it was timed, {ended(outcome)}"))
+
+
+def outside_cause(timing: Timing) -> str | None:
+    """The recorded cause for which a sample does not count, or None (measurement.md, 5)."""
+    if timing.run_delay_ns <= RUN_DELAY_SHARE * timing.elapsed_ns:
+        return None
+    share = timing.run_delay_ns / max(timing.elapsed_ns, 1)
+    moved = ", migrated" if timing.migrated else ""
+    return f"run delay {share:.1%}, {timing.involuntary_switches} involuntary switches{moved}"
+
+
+def ended(outcome: Died | OverTime) -> str:
+    """How a process ended, for a person."""
+    if isinstance(outcome, OverTime):
+        return f"it was not back after {outcome.limit_s:g} s"
+    cause = outcome.signal or f"exit status {outcome.exit_status}"
+    where = f" at {outcome.fault_address_in}" if outcome.fault_address_in else ""
+    return f"it ended with {cause}{where}"
+
+
+def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]]) -> Quad:
+    causes = [cause for timing in (*times["candidate"], *times["baseline"]) if (cause := outside_cause(timing))]
+    return Quad(
+        shape=plan.shape,
+        first=plan.first,
+        candidate_ns=_two(times["candidate"]),
+        baseline_ns=_two(times["baseline"]),
+        dropped=causes[0] if causes else None,
+    )
+
+
+def _two(timings: Sequence[Timing]) -> tuple[float, float]:
+    first, second = timings
+    return (_per_call_ns(first), _per_call_ns(second))
+
+
+def _per_call_ns(timing: Timing) -> float:
+    """Never 0: a clock that stands still is caught by its disagreement, not by a logarithm."""
+    return max(timing.elapsed_ns, 1) / timing.calls
+
+
+def _started(bench: Bench, racer: Racer, workload: Workload, stack: ExitStack) -> Process | str:
+    arm = start(bench, racer, workload)
+    if isinstance(arm, LoadFailed):
+        return arm.message
+    stack.enter_context(closing(arm))
+    return Process(racer, arm)
+
+
+def _forged(process: Process) -> Finding:
+    return Finding(
+        Reason.FORGED_CLOCK,
+        f"its process says it ran {process.elapsed_ns / 1e6:.1f} ms in all; seen from outside it was "
+        f"{process.parent_ns / 1e6:.1f} ms",
+    )
