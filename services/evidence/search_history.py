@@ -98,7 +98,8 @@ def rank(tried: Tried) -> tuple[float, int]:
     return (-tried.search_ratio if tried.search_ratio is not None else math.inf, tried.position)
 
 
-FOOTPRINT_GENES = ("tile", "block", "unroll", "accumulators", "lanes", "rows")
+FOOTPRINT_GENES = ("tile", "block", "rows", "streams", "parts", "unroll", "accumulators")
+"""Beginnings of the names of genes that multiply what is in flight."""
 
 
 def cell_of(kernel: Kernel) -> Cell:
@@ -108,7 +109,7 @@ def cell_of(kernel: Kernel) -> Cell:
     for name, gene in genome.items():
         if isinstance(gene, int) and not isinstance(gene, bool) and name.startswith(FOOTPRINT_GENES):
             elements *= max(1, gene)
-    vector = genome.get("vector_bits", genome.get("vector", 0))
+    vector = genome.get("vector_bits", 0)
     return Cell(vector if isinstance(vector, int) else 0, elements.bit_length() - 1, kernel.threads or 0)
 
 

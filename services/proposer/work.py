@@ -9,7 +9,7 @@ from kernel_lab.spaces import SPACES
 from schemas.faults import Misconfigured
 from services.evidence.brief import BriefReader
 from services.evidence.log import Log
-from services.evidence.postgres_log import PostgresLog
+from services.evidence.postgres_log import Role, connect_log
 from services.proposer.core import Nominate, Nominated, Propose, ProposerOutcome, ProposerWork
 from services.proposer.portfolio import propose
 from services.proposer.terrain import Spaces, merged
@@ -37,9 +37,10 @@ class Thinker:
 def open_effect(settings: Settings) -> Callable[[ProposerWork], ProposerOutcome]:
     """Proposer work can be performed: the log is open for reading, the spaces are loaded."""
     spaces = load_spaces(settings.extra_spaces)
+    if settings.postgres_dsn is None:
+        raise Misconfigured("the proposer reads the log: set ASSAY_POSTGRES_DSN")
     runner = asyncio.Runner()
-    log = runner.run(_open_log(settings))
-    thinker = Thinker(log, spaces)
+    thinker = Thinker(runner.run(connect_log(settings.postgres_dsn, Role.READER)), spaces)
     return lambda work: runner.run(thinker.perform(work))
 
 
