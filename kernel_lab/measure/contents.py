@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernel_lab.measure.schedule import Refresh
-from kernel_lab.runner.arm import Arena, BufferSet
+from kernel_lab.runner.arm import Arena, Arm, BufferSet
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Workload
 
 POISON = 0x7FA5A5A5
@@ -77,6 +77,11 @@ class Rotation:
         inputs = self._distribution.draw(self._axes, np.random.Generator(np.random.PCG64(seed)))
         buffers.fill_inputs(inputs)
         return Watched(buffers, inputs, self._distribution.name, seed)
+
+    def release_from(self, arm: Arm) -> None:
+        """`arm` maps none of the sets any longer."""
+        for buffers in self._sets:
+            arm.release(buffers)
 
     def close(self) -> None:
         for buffers in self._sets:
