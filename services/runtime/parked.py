@@ -1,0 +1,83 @@
+"""Messages that nobody could handle, kept whole with the reason, to be listed and replayed."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+from schemas.envelope import Message
+from schemas.faults import Bug
+from schemas.ids import NAMESPACE, is_token
+from schemas.model import clip
+from services.runtime.bus import PARKED_STREAM, Bus
+
+PARKED_PREFIX = "assay.parked"
+SUBJECT = "assay-parked-subject"
+STREAM = "assay-parked-stream"
+SEQ = "assay-parked-seq"
+REASON = "assay-parked-reason"
+REASON_LIMIT_BYTES = 2048
+"""Headers must stay small: the whole message counts against the payload limit."""
+OWN_HEADERS = (SUBJECT, STREAM, SEQ, REASON)
+TRANSPORT_PREFIX = "nats-"
+
+
+@dataclass(frozen=True)
+class Parked:
+    """One parked message, as it was."""
+
+    seq: int
+    """In the parked stream."""
+    service: str
+    reason: str
+    stream: str
+    stream_seq: int
+    message: Message
+
+
+async def park(bus: Bus, service: str, message: Message, stream: str, seq: int, reason: str) -> None:
+    """`message` is in the parked stream, once per service and sequence."""
+    one_line = " ".join(clip(reason, REASON_LIMIT_BYTES).split())
+    headers = {name: value for name, value in message.headers.items() if not name.lower().startswith(TRANSPORT_PREFIX)}
+    headers |= {SUBJECT: message.subject, STREAM: stream, SEQ: str(seq), REASON: one_line}
+    await bus.publish(Message(f"{PARKED_PREFIX}.{service}.{stream}", headers, message.body), _id(service, stream, seq))
+
+
+async def parked(bus: Bus) -> AsyncIterator[Parked]:
+    """Everything that is parked now, oldest first."""
+    last_seq = (await bus.state(PARKED_STREAM)).last_seq
+    if last_seq == 0:
+        return
+    async for batch in bus.read(PARKED_STREAM, 1):
+        for found in batch:
+            yield _unpacked(found.message, found.seq)
+            if found.seq >= last_seq:
+                return
+
+
+async def replay(bus: Bus, found: Parked, event_id: UUID) -> None:
+    """The message is published again under its own subject, as `event_id`: a fresh one, or the window swallows it."""
+    await bus.publish(found.message, event_id)
+
+
+def _unpacked(message: Message, seq: int) -> Parked:
+    if SUBJECT not in message.headers:
+        raise Bug(f"{PARKED_STREAM} message {seq} has no {SUBJECT} header")
+    hidden = (*OWN_HEADERS,)
+    headers = {
+        name: value
+        for name, value in message.headers.items()
+        if name not in hidden and not name.lower().startswith(TRANSPORT_PREFIX)
+    }
+    return Parked(
+        seq=seq,
+        service=message.subject.split(".")[2],
+        reason=message.headers[REASON],
+        stream=message.headers[STREAM],
+        stream_seq=int(message.headers[SEQ]),
+        message=Message(message.headers[SUBJECT], headers, message.body),
+    )
+
+
+def _id(service: str, stream: str, seq: int) -> UUID:
+    assert is_token(service)
+    return uuid5(NAMESPACE, f"parked|{service}|{stream}|{seq}")

@@ -1,0 +1,132 @@
+"""What every service process has around its work: logs, bus, metrics, health, signals, an exit status.
+
+`hosted` is the composition root shared by the workers' host and the librarian.
+"""
+
+import asyncio
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn, TypeVar
+
+import structlog
+
+from schemas.faults import Fault
+from services.runtime.bus import Bus
+from services.runtime.health import Health, HealthServer, RunFile
+from services.runtime.metrics import Metrics
+from services.runtime.nats_bus import NatsBus
+from services.runtime.settings import Settings, read_settings
+from services.runtime.stating import Stamp
+from services.runtime.telemetry import start_logging
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """A running process's surroundings."""
+
+    name: str
+    settings: Settings
+    bus: Bus
+    metrics: Metrics
+    health: Health
+    stop: asyncio.Event
+    """Set by SIGTERM and SIGINT: take nothing new, finish, leave."""
+
+    @property
+    def stamp(self) -> Stamp:
+        return Stamp(f"assay/{self.name}/{self.settings.copy_id}", _now, secrets.token_hex)
+
+
+@asynccontextmanager
+async def hosted(name: str, settings: Settings) -> AsyncIterator[Hosted]:
+    """Connected, listening for signals, with `/metrics`, `/livez` and `/readyz` served; all closed at the end."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    bus = await unless_stopped(NatsBus.open(settings, name), stop)
+    metrics = Metrics(name)
+    health = Health(bus.connected)
+    server = HealthServer(settings.metrics_host, settings.metrics_port, metrics, health)
+    run_file = RunFile(settings.run_dir, name, settings.copy_id, server.port)
+    ticking = asyncio.create_task(health.ticking())
+    try:
+        yield Hosted(name, settings, bus, metrics, health, stop)
+    finally:
+        ticking.cancel()
+        run_file.remove()
+        server.close()
+        await bus.close()
+
+
+async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T:
+    """The result of `work`, which may be dropped at any time. Raises StoppedEarly when the stop signal came first."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return await working
+        raise StoppedEarly
+    finally:
+        await _ended(working, stopping)
+
+
+async def drained(work: Coroutine[Any, Any, None], hosted: Hosted) -> None:
+    """`work` has ended by itself, or was given `drain_s` after the stop signal and was then cancelled."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(hosted.stop.wait())
+    try:
+        await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            log.info("stopping", drain_s=hosted.settings.drain_s)
+            await asyncio.wait([working], timeout=hosted.settings.drain_s)
+        if working.done():
+            await working
+    finally:
+        await _ended(working, stopping)
+
+
+def run_process(
+    name: str, main: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings | None = None
+) -> NoReturn:
+    """Runs `main` and exits: 0 when it ended or was asked to stop, else the fault's own status, 1 for a bug."""
+    status = 0
+    try:
+        known = settings or read_settings()
+        start_logging(name, known.copy_id, known.log_level)
+        asyncio.run(main(known))
+    except StoppedEarly:
+        log.info("stopped")
+    except Fault as fault:
+        log.error(  # noqa: TRY400 — the message is the explanation
+            "stopped by a fault", fault=type(fault).__name__, reason=str(fault), exit_status=fault.exit_status
+        )
+        status = fault.exit_status
+    except Exception:  # the outermost frame: say it and die
+        log.exception("stopped by a bug")
+        status = 1
+    sys.exit(status)
+
+
+class StoppedEarly(Exception):
+    """The stop signal came before there was any work in hand."""
+
+
+async def _ended(*tasks: asyncio.Task[Any]) -> None:
+    """No task runs any more; what a cancelled one raised is of no interest."""
+    open_tasks = [task for task in tasks if not task.done()]
+    for task in open_tasks:
+        task.cancel()
+    if open_tasks:
+        await asyncio.wait(open_tasks)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,139 @@
+"""Which facts are work for which service, and which facts each service may state."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from schemas.envelope import subject_filter
+from schemas.events import (
+    BaselineAbandoned,
+    BaselineChosen,
+    BaselineDue,
+    BaselineNotFound,
+    CandidateAbandoned,
+    CandidateCompiled,
+    CandidateMeasured,
+    CandidateProposed,
+    CandidateRejected,
+    CandidateVerified,
+    ChampionCrowned,
+    CounterexampleKept,
+    Fact,
+    FinalistAbandoned,
+    FinalistNominated,
+    FinalistProven,
+    FinalistRejected,
+    FinalsAbandoned,
+    FinalsDue,
+    FinalsOpened,
+    GenerationAbandoned,
+    GenerationClosed,
+    GenerationDue,
+    GenerationOpened,
+    GoalAccepted,
+    GoalCompleted,
+    GoalRefused,
+    GoalSteered,
+    GoalTimedOut,
+    LessonRecorded,
+    MachineObserved,
+    RaceDue,
+    RaceFinished,
+    RaceNotRun,
+    RouteAvailable,
+    RouteLost,
+    SearchExhausted,
+    SteerRefused,
+)
+from schemas.ids import Route
+from services.runtime.bus import FACTS_STREAM, INTAKE_STREAM, Bus, queue_name
+
+PROPOSER = "proposer"
+COMPILER = "compiler"
+VERIFIER = "verifier"
+BENCHMARKER = "benchmarker"
+LIBRARIAN = "librarian"
+
+DESK_QUEUE = "desk"
+"""The librarian's durable on the intake stream."""
+INTAKE_FILTER = "assay.intake.>"
+
+INPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
+    {
+        PROPOSER: (GenerationDue, FinalsDue),
+        COMPILER: (CandidateProposed,),
+        VERIFIER: (CandidateCompiled, FinalistNominated),
+        BENCHMARKER: (BaselineDue, CandidateVerified, RaceDue),
+    }
+)
+"""Equal to each core's `inputs`, which a test compares: the librarian creates queues without importing a core."""
+
+ROUTED = (COMPILER, VERIFIER, BENCHMARKER)
+"""Services with one queue per route. The proposer has one for all."""
+
+OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
+    {
+        PROPOSER: (
+            CandidateProposed,
+            GenerationOpened,
+            SearchExhausted,
+            GenerationAbandoned,
+            FinalistNominated,
+            FinalsOpened,
+            FinalsAbandoned,
+        ),
+        COMPILER: (CandidateCompiled, CandidateRejected, CandidateAbandoned),
+        VERIFIER: (
+            CandidateVerified,
+            CandidateRejected,
+            CandidateAbandoned,
+            FinalistProven,
+            FinalistRejected,
+            FinalistAbandoned,
+        ),
+        BENCHMARKER: (
+            BaselineChosen,
+            BaselineNotFound,
+            BaselineAbandoned,
+            CandidateMeasured,
+            CandidateRejected,
+            CandidateAbandoned,
+            RaceFinished,
+            RaceNotRun,
+            MachineObserved,
+        ),
+        LIBRARIAN: (
+            GoalAccepted,
+            GoalRefused,
+            GoalSteered,
+            SteerRefused,
+            BaselineDue,
+            GenerationDue,
+            FinalsDue,
+            RaceDue,
+            CandidateProposed,
+            CounterexampleKept,
+            LessonRecorded,
+            GenerationClosed,
+            ChampionCrowned,
+            GoalCompleted,
+            GoalTimedOut,
+            RouteAvailable,
+            RouteLost,
+        ),
+    }
+)
+"""What each service may state: its publish permissions are these subjects and no others."""
+
+
+async def create_route_queues(bus: Bus, route: Route, ack_wait_s: float) -> None:
+    """Every routed service has its durable for `route`. Idempotent; done before `route.available` is stated."""
+    for service in ROUTED:
+        filters = tuple(subject_filter(fact, route) for fact in INPUTS[service])
+        await bus.create_queue(FACTS_STREAM, queue_name(service, route), filters, ack_wait_s)
+
+
+async def create_common_queues(bus: Bus, ack_wait_s: float) -> None:
+    """The queues that depend on no route: the proposer's and the desk's. Idempotent."""
+    filters = tuple(subject_filter(fact) for fact in INPUTS[PROPOSER])
+    await bus.create_queue(FACTS_STREAM, queue_name(PROPOSER, None), filters, ack_wait_s)
+    await bus.create_queue(INTAKE_STREAM, DESK_QUEUE, (INTAKE_FILTER,), ack_wait_s)
