@@ -1,0 +1,163 @@
+"""The parts of a goal's state: generation, finals, race and the clock, each frozen."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from uuid import UUID
+
+from schemas.enums import Reason
+from schemas.work import Build, Counterexample, Genome
+
+
+class GoalPhase(StrEnum):
+    """Where on its path a goal is."""
+
+    WAITING = "waiting"
+    """For a route that fits its target."""
+    BASELINES = "baselines"
+    SEARCHING = "searching"
+    FINALS = "finals"
+    RACING = "racing"
+    COMPLETED = "completed"
+
+
+class End(StrEnum):
+    """How the work on a candidate or a finalist was settled."""
+
+    MEASURED = "measured"
+    REJECTED = "rejected"
+    ABANDONED = "abandoned"
+    PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateState:
+    """One candidate of the running generation."""
+
+    genome: Genome
+    compiled: bool = False
+    verified: bool = False
+    end: End | None = None
+    search_ratio: float | None = None
+    reason: Reason | None = None
+    counterexample: Counterexample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How far candidates came. `compiled` and `verified` include those that went on."""
+
+    proposed: int = 0
+    compiled: int = 0
+    verified: int = 0
+    measured: int = 0
+    abandoned: int = 0
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """By reason."""
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(
+            proposed=self.proposed + other.proposed,
+            compiled=self.compiled + other.compiled,
+            verified=self.verified + other.verified,
+            measured=self.measured + other.measured,
+            abandoned=self.abandoned + other.abandoned,
+            rejected=dict(Counter(self.rejected) + Counter(other.rejected)),
+        )
+
+
+def count(candidates: Iterable[CandidateState]) -> Counts:
+    """The counts of `candidates`."""
+    every = tuple(candidates)
+    return Counts(
+        proposed=len(every),
+        compiled=sum(one.compiled for one in every),
+        verified=sum(one.verified for one in every),
+        measured=sum(one.end is End.MEASURED for one in every),
+        abandoned=sum(one.end is End.ABANDONED for one in every),
+        rejected=dict(Counter(one.reason.value for one in every if one.reason is not None)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The generation that is due or under way."""
+
+    due_id: UUID
+    number: int
+    attempt: int
+    candidates: Mapping[UUID, CandidateState]
+    opened: tuple[UUID, ...] | None = None
+    """None until generation.opened; the ids that were proposed before it."""
+    exhausted: bool = False
+    abandoned: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Every id of generation.opened has its terminal fact."""
+        return self.opened is not None and all(candidate.end is not None for candidate in self.members().values())
+
+    def members(self) -> dict[UUID, CandidateState]:
+        """The candidates that the generation opened with, in that order."""
+        return {id_: self.candidates[id_] for id_ in self.opened or ()}
+
+    def best(self) -> tuple[UUID, float] | None:
+        """The candidate with the best search ratio and that ratio; the first of equals."""
+        measured = [(id_, member.search_ratio) for id_, member in self.members().items()]
+        known = [(id_, ratio) for id_, ratio in measured if ratio is not None]
+        return max(known, key=lambda pair: pair[1], default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class FinalistState:
+    """A nominated candidate on the deep rungs."""
+
+    build: Build
+    search_ratio: float
+    end: End | None = None
+    counterexample: Counterexample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finals:
+    """The finals that are due or under way."""
+
+    due_id: UUID
+    attempt: int
+    finalists: Mapping[UUID, FinalistState]
+    opened: tuple[UUID, ...] | None = None
+    abandoned: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Every id of finals.opened is proven, rejected or abandoned."""
+        return self.opened is not None and all(finalist.end is not None for finalist in self.members().values())
+
+    def members(self) -> dict[UUID, FinalistState]:
+        """The finalists that the finals opened with, in that order."""
+        return {id_: self.finalists[id_] for id_ in self.opened or ()}
+
+    def proven(self) -> dict[UUID, FinalistState]:
+        return {id_: finalist for id_, finalist in self.members().items() if finalist.end is End.PROVEN}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Work that one benchmarker does for the whole goal: the baselines, the race."""
+
+    due_id: UUID
+    number: int
+    abandoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When a deadline began to run, and how long it stood still since."""
+
+    started_at: datetime
+    paused: timedelta = timedelta(0)
+
+    def deadline(self, wall_s: float) -> datetime:
+        return self.started_at + timedelta(seconds=wall_s) + self.paused

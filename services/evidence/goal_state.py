@@ -1,0 +1,474 @@
+"""One goal as its facts tell it: a fold. The curator decides from it, the views show it, an audit recomputes it.
+
+`evolve(state, late_fact) is state`: a fact about settled work, a second word about decided work and a stranger's fact
+are recorded in the log and change nothing here. A step copies one generation at most (512 candidates), so folding a
+goal costs time linear in its facts.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from schemas.enums import EndedBy, Outcome, Phase, SteerAction, Verdict
+from schemas.envelope import Recorded
+from schemas.events import (
+    BaselineAbandoned,
+    BaselineChosen,
+    BaselineDue,
+    BaselineNotFound,
+    CandidateAbandoned,
+    CandidateCompiled,
+    CandidateMeasured,
+    CandidateProposed,
+    CandidateRejected,
+    CandidateVerified,
+    ChampionCrowned,
+    FinalistAbandoned,
+    FinalistNominated,
+    FinalistProven,
+    FinalistRejected,
+    FinalsAbandoned,
+    FinalsDue,
+    FinalsOpened,
+    GenerationAbandoned,
+    GenerationClosed,
+    GenerationDue,
+    GenerationOpened,
+    GoalAccepted,
+    GoalCompleted,
+    GoalSteered,
+    GoalTimedOut,
+    Lesson,
+    LessonRecorded,
+    RaceDue,
+    RaceFinished,
+    RaceNotRun,
+    SearchExhausted,
+)
+from schemas.goal import Goal
+from schemas.ids import GoalId
+from schemas.measurement import Comparison, Race
+from schemas.work import Task
+from services.evidence.goal_parts import (
+    Attempt,
+    CandidateState,
+    Clock,
+    Counts,
+    End,
+    FinalistState,
+    Finals,
+    Generation,
+    GoalPhase,
+    count,
+)
+from services.evidence.lessons import Tally, Topic, Trial, topic_of
+
+ATTEMPTS = 3
+"""Work other than a candidate's is tried once and retried twice (architecture.md, Settling)."""
+
+FIRST_GENERATION = 1
+
+GUIDES_NOTHING = frozenset({Verdict.INVALID, Verdict.UNFIT, Verdict.QUARANTINED})
+"""Verdicts whose ratio, if there is one, must not steer the search (measurement.md, 5, 4 and 10)."""
+
+CandidateMove = CandidateCompiled | CandidateVerified | CandidateMeasured | CandidateRejected | CandidateAbandoned
+
+
+@dataclass(frozen=True, slots=True)
+class GoalState:
+    """Everything that decides what is due next."""
+
+    goal_id: GoalId
+    goal: Goal
+    accepted_at: datetime
+    position: int
+    """Of the last fact that counted."""
+    last_id: UUID
+    """Of the same fact: the cause of what is decided next."""
+    phase: GoalPhase = GoalPhase.WAITING
+    task: Task | None = None
+    """As pinned by baseline.due; with the baselines once they are chosen."""
+    clock: Clock | None = None
+    """Of the search, then of the finals."""
+    paused_since: datetime | None = None
+    stopped: bool = False
+    cancelled: bool = False
+    timed_out: Phase | None = None
+
+    baseline: Attempt | None = None
+    baseline_missing: str | None = None
+    """Why there is nothing to compare with."""
+
+    generation: Generation | None = None
+    closed: int = 0
+    """Generations closed."""
+    counts: Counts = field(default_factory=Counts)
+    """Over closed generations."""
+    best: tuple[UUID, float] | None = None
+    """Candidate and search ratio, over closed generations."""
+    stagnant: int = 0
+    """Closed generations in a row without a better search ratio."""
+    exhausted: bool = False
+    tally: Tally = field(default_factory=Tally)
+    lessons: Mapping[Topic, Lesson] = field(default_factory=dict)
+    """The latest on each topic."""
+
+    finals: Finals | None = None
+    race_due: Attempt | None = None
+    race: Race | None = None
+    champion_id: UUID | None = None
+    champion: Comparison | None = None
+    ended_by: EndedBy | None = None
+    """As stated by finals.due, then by goal.completed."""
+    outcome: Outcome | None = None
+    completed_at: datetime | None = None
+
+    @property
+    def runs_against(self) -> Phase:
+        """Whose deadline the work of this phase has."""
+        return Phase.FINALS if self.phase in (GoalPhase.FINALS, GoalPhase.RACING) else Phase.SEARCH
+
+    @property
+    def settled_by_time(self) -> bool:
+        """The running deadline passed: no answer to open work counts any more."""
+        return self.timed_out is self.runs_against
+
+    @property
+    def leader(self) -> tuple[UUID, float] | None:
+        """The best candidate so far, the running generation included."""
+        running = self.generation.best() if self.generation else None
+        known = [pair for pair in (self.best, running) if pair is not None]
+        return max(known, key=lambda pair: pair[1], default=None)
+
+    @property
+    def counts_so_far(self) -> Counts:
+        """Counts with the running generation included."""
+        return self.counts.plus(count(self.generation.candidates.values())) if self.generation else self.counts
+
+    @property
+    def deadline(self) -> tuple[Phase, datetime] | None:
+        """The deadline that runs now; None while none does."""
+        if self.clock is None or self.paused_since is not None or self.phase is GoalPhase.COMPLETED:
+            return None
+        if self.settled_by_time:
+            return None
+        wall_s = self.goal.finals.wall if self.runs_against is Phase.FINALS else self.goal.budget.wall
+        return self.runs_against, self.clock.deadline(wall_s)
+
+
+def begin(accepted: Recorded[GoalAccepted]) -> GoalState:
+    """The state of a goal that was just accepted."""
+    return GoalState(
+        goal_id=accepted.fact.goal_id,
+        goal=accepted.fact.goal,
+        accepted_at=accepted.recorded_at,
+        position=accepted.position,
+        last_id=accepted.id,
+    )
+
+
+def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    """The state after `recorded`; the very same object when the fact is late and does not count."""
+    after = state if state.phase is GoalPhase.COMPLETED else _step(state, recorded)
+    return after if after is state else replace(after, position=recorded.position, last_id=recorded.id)
+
+
+def digest(goal: Goal) -> str:
+    """Equal for goal files that ask for the same, however they are written."""
+    return hashlib.sha256(goal.model_dump_json().encode()).hexdigest()
+
+
+def trials(generation: Generation) -> tuple[Trial, ...]:
+    """The settled candidates of `generation` as lessons count them."""
+    return tuple(
+        Trial(id_, one.genome, one.search_ratio, one.reason) for id_, one in generation.members().items() if one.end
+    )
+
+
+def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    match recorded.fact:
+        case CandidateProposed():
+            return _candidate_proposed(state, recorded)
+        case (
+            CandidateCompiled() | CandidateVerified() | CandidateMeasured() | CandidateRejected() | CandidateAbandoned()
+        ):
+            return _candidate_moved(state, recorded.fact)
+        case GenerationDue() | GenerationOpened() | GenerationAbandoned() | GenerationClosed() | SearchExhausted():
+            return _generation_moved(state, recorded)
+        case BaselineDue() | BaselineChosen() | BaselineNotFound() | BaselineAbandoned():
+            return _baseline_moved(state, recorded)
+        case FinalsDue() | FinalsOpened() | FinalsAbandoned():
+            return _finals_moved(state, recorded)
+        case FinalistNominated() | FinalistProven() | FinalistRejected() | FinalistAbandoned():
+            return _finalist_moved(state, recorded)
+        case RaceDue() | RaceFinished() | RaceNotRun() | ChampionCrowned():
+            return _race_moved(state, recorded)
+        case GoalSteered(action=action):
+            return _steered(state, action, recorded.recorded_at)
+        case GoalTimedOut(phase=phase):
+            return _timed_out(state, phase)
+        case LessonRecorded(lesson=lesson):
+            return replace(state, lessons={**state.lessons, topic_of(lesson): lesson})
+        case GoalCompleted() as fact:
+            return replace(
+                state,
+                phase=GoalPhase.COMPLETED,
+                ended_by=fact.ended_by,
+                outcome=fact.outcome,
+                completed_at=recorded.recorded_at,
+            )
+        case _:
+            return state
+
+
+# ---- baselines -----------------------------------------------------------------------------------------------------
+
+
+def _baseline_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    fact = recorded.fact
+    if isinstance(fact, BaselineDue):
+        return _baseline_due(state, recorded)
+    if not _runs(state.baseline, fact.attempt, state.phase is GoalPhase.BASELINES) or state.settled_by_time:
+        return state
+    match fact:
+        case BaselineChosen(race=race):
+            assert state.task is not None
+            task = state.task.model_copy(update={"baselines": race.strongest})
+            return replace(state, phase=GoalPhase.SEARCHING, task=task)
+        case BaselineNotFound(message=message):
+            return replace(state, baseline_missing=message) if state.baseline_missing is None else state
+        case _:
+            assert state.baseline is not None
+            return replace(state, baseline=replace(state.baseline, abandoned=True))
+
+
+def _baseline_due(state: GoalState, due: Recorded[BaselineDue]) -> GoalState:
+    again = state.phase is GoalPhase.BASELINES and _may_retry(state.baseline, due.fact.attempt)
+    if state.phase is not GoalPhase.WAITING and not again:
+        return state
+    return replace(
+        state,
+        phase=GoalPhase.BASELINES,
+        task=due.fact.task,
+        baseline=Attempt(due.id, due.fact.attempt),
+        clock=state.clock or Clock(due.recorded_at),
+    )
+
+
+def _runs(attempt: Attempt | None, number: int, in_phase: bool) -> bool:
+    """Attempt `number` is the one under way."""
+    return in_phase and attempt is not None and attempt.number == number and not attempt.abandoned
+
+
+def _may_retry(attempt: Attempt | None, number: int) -> bool:
+    return attempt is not None and attempt.abandoned and number == attempt.number + 1
+
+
+# ---- generations ---------------------------------------------------------------------------------------------------
+
+
+def _generation_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    if state.phase is not GoalPhase.SEARCHING:
+        return state
+    fact, generation = recorded.fact, state.generation
+    if isinstance(fact, GenerationDue):
+        return _generation_due(state, recorded)
+    if generation is None or fact.generation != generation.number:
+        return state
+    if isinstance(fact, GenerationClosed):
+        return _generation_closed(state, generation)
+    if generation.opened is not None or generation.abandoned or state.settled_by_time:
+        return state
+    if recorded.envelope.causation_id != generation.due_id:
+        return state
+    match fact:
+        case GenerationOpened(candidate_ids=ids):
+            known = tuple(id_ for id_ in ids if id_ in generation.candidates)
+            return replace(state, generation=replace(generation, opened=known, exhausted=not known))
+        case SearchExhausted():
+            return replace(state, generation=replace(generation, opened=(), exhausted=True))
+        case _:
+            return replace(state, generation=replace(generation, abandoned=True))
+
+
+def _generation_due(state: GoalState, due: Recorded[GenerationDue]) -> GoalState:
+    last, fact = state.generation, due.fact
+    new = last is None and fact.generation == state.closed + FIRST_GENERATION
+    again = last is not None and last.abandoned and (fact.generation, fact.attempt) == (last.number, last.attempt + 1)
+    if not (new or again):
+        return state
+    return replace(state, generation=Generation(due.id, fact.generation, fact.attempt, {}))
+
+
+def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
+    best = generation.best()
+    better = best is not None and (state.best is None or best[1] > state.best[1])
+    return replace(
+        state,
+        generation=None,
+        closed=state.closed + 1,
+        counts=state.counts.plus(count(generation.members().values())),
+        best=best if better else state.best,
+        stagnant=0 if better else state.stagnant + 1,
+        exhausted=generation.exhausted,
+        tally=state.tally.including(trials(generation)),
+    )
+
+
+def _candidate_proposed(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:
+    generation = state.generation
+    if generation is None or state.settled_by_time or proposed.id in generation.candidates:
+        return state
+    if proposed.envelope.causation_id != generation.due_id or generation.opened is not None:
+        return state
+    return _with_candidate(state, generation, proposed.id, CandidateState(proposed.fact.kernel.genome))
+
+
+def _candidate_moved(state: GoalState, fact: CandidateMove) -> GoalState:
+    generation = state.generation
+    if generation is None or state.settled_by_time:
+        return state
+    candidate = generation.candidates.get(fact.candidate_id)
+    if candidate is None or candidate.end is not None:
+        return state
+    moved = _candidate_after(candidate, fact)
+    return state if moved == candidate else _with_candidate(state, generation, fact.candidate_id, moved)
+
+
+def _candidate_after(candidate: CandidateState, fact: CandidateMove) -> CandidateState:
+    match fact:
+        case CandidateCompiled():
+            return replace(candidate, compiled=True)
+        case CandidateVerified():
+            return replace(candidate, compiled=True, verified=True)
+        case CandidateMeasured(comparison=comparison):
+            return replace(candidate, end=End.MEASURED, search_ratio=search_ratio(comparison))
+        case CandidateRejected(reason=reason, counterexample=counterexample):
+            return replace(candidate, end=End.REJECTED, reason=reason, counterexample=counterexample)
+        case CandidateAbandoned():
+            return replace(candidate, end=End.ABANDONED)
+
+
+def search_ratio(comparison: Comparison) -> float | None:
+    """The ratio that may steer the search; None when the measurement says nothing."""
+    if comparison.ratio is None or comparison.verdict in GUIDES_NOTHING:
+        return None
+    return comparison.ratio.estimate
+
+
+def _with_candidate(state: GoalState, generation: Generation, id_: UUID, candidate: CandidateState) -> GoalState:
+    return replace(state, generation=replace(generation, candidates={**generation.candidates, id_: candidate}))
+
+
+# ---- finals --------------------------------------------------------------------------------------------------------
+
+
+def _finals_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    fact, finals = recorded.fact, state.finals
+    if isinstance(fact, FinalsDue):
+        return _finals_due(state, recorded)
+    if state.phase is not GoalPhase.FINALS or finals is None or finals.opened is not None or finals.abandoned:
+        return state
+    if state.settled_by_time or recorded.envelope.causation_id != finals.due_id:
+        return state
+    match fact:
+        case FinalsOpened(candidate_ids=ids):
+            known = tuple(id_ for id_ in ids if id_ in finals.finalists)
+            return replace(state, finals=replace(finals, opened=known))
+        case _:
+            return replace(state, finals=replace(finals, abandoned=True))
+
+
+def _finals_due(state: GoalState, due: Recorded[FinalsDue]) -> GoalState:
+    last, fact = state.finals, due.fact
+    if state.phase in (GoalPhase.BASELINES, GoalPhase.SEARCHING):
+        clock = Clock(due.recorded_at)
+    elif state.phase is GoalPhase.FINALS and last and last.abandoned and fact.attempt == last.attempt + 1:
+        clock = state.clock or Clock(due.recorded_at)
+    else:
+        return state
+    return replace(
+        state,
+        phase=GoalPhase.FINALS,
+        generation=None,
+        clock=clock,
+        finals=Finals(due.id, fact.attempt, {}),
+        ended_by=fact.ended_by,
+    )
+
+
+def _finalist_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    fact, finals = recorded.fact, state.finals
+    if state.phase is not GoalPhase.FINALS or finals is None or fact.attempt != finals.attempt or finals.abandoned:
+        return state
+    if state.settled_by_time:
+        return state
+    known = finals.finalists.get(fact.candidate_id)
+    match fact:
+        case FinalistNominated(build=build, search_ratio=ratio):
+            if known is not None or recorded.envelope.causation_id != finals.due_id:
+                return state
+            moved = FinalistState(build, ratio)
+        case _ if known is None or known.end is not None:
+            return state
+        case FinalistProven(build=build):
+            moved = replace(known, end=End.PROVEN, build=build)
+        case FinalistRejected(counterexample=counterexample):
+            moved = replace(known, end=End.REJECTED, counterexample=counterexample)
+        case _:
+            moved = replace(known, end=End.ABANDONED)
+    return replace(state, finals=replace(finals, finalists={**finals.finalists, fact.candidate_id: moved}))
+
+
+def _race_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+    fact = recorded.fact
+    if isinstance(fact, RaceDue):
+        again = state.phase is GoalPhase.RACING and _may_retry(state.race_due, fact.attempt)
+        if state.phase is not GoalPhase.FINALS and not again:
+            return state
+        return replace(state, phase=GoalPhase.RACING, race_due=Attempt(recorded.id, fact.attempt))
+    if isinstance(fact, ChampionCrowned):
+        if state.race is None or state.champion_id is not None:
+            return state
+        return replace(state, champion_id=fact.candidate_id, champion=fact.comparison)
+    if not _runs(state.race_due, fact.attempt, state.phase is GoalPhase.RACING) or state.race is not None:
+        return state
+    if state.settled_by_time:
+        return state
+    if isinstance(fact, RaceFinished):
+        return replace(state, race=fact.race)
+    assert state.race_due is not None
+    return replace(state, race_due=replace(state.race_due, abandoned=True))
+
+
+# ---- steering and time ---------------------------------------------------------------------------------------------
+
+
+def _steered(state: GoalState, action: SteerAction, at: datetime) -> GoalState:
+    match action:
+        case SteerAction.PAUSE:
+            return state if state.paused_since else replace(state, paused_since=at)
+        case SteerAction.RESUME:
+            return _resumed(state, at)
+        case SteerAction.STOP:
+            return state if state.stopped else replace(_resumed(state, at), stopped=True)
+        case SteerAction.CANCEL:
+            return state if state.cancelled else replace(state, cancelled=True)
+
+
+def _resumed(state: GoalState, at: datetime) -> GoalState:
+    if state.paused_since is None:
+        return state
+    clock = state.clock
+    if clock is not None:
+        clock = replace(clock, paused=clock.paused + (at - max(state.paused_since, clock.started_at)))
+    return replace(state, paused_since=None, clock=clock)
+
+
+def _timed_out(state: GoalState, phase: Phase) -> GoalState:
+    if state.clock is None or state.timed_out is phase or phase is not state.runs_against:
+        return state
+    return replace(state, timed_out=phase)
