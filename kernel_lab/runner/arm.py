@@ -74,12 +74,12 @@ class Timing:
     calls: int
     elapsed_ns: int
     parent_ns: int
+    """Between two messages that the runner sent right before and after the sample, by the kernel's stamps on them:
+    neither the candidate's clock nor the parent's scheduling is in it."""
     run_delay_ns: int
     """schedstat run delay inside the sample: an outside cause."""
     involuntary_switches: int
     migrated: bool
-    request_ns: int = 0
-    """The runner's clock around the whole request (pause, untimed call, sample): `parent_ns` is compared with it."""
 
 
 class BufferSet(Protocol):

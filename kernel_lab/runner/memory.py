@@ -1,8 +1,8 @@
 """Shared buffers: memory files that the parent owns and any arm may map.
 
-An arena has two files, one for inputs and one for outputs, so that a measuring candidate can be given the inputs through
-a read-only descriptor: no mapping of its own can then become writable. Every buffer has its own pages, filled with a
-canary around the data; what lies beyond them in a runner are guard pages.
+An arena has two files, one for inputs and one for outputs, so that a measuring candidate can be given the inputs
+through a read-only descriptor: no mapping of its own can then become writable. Every buffer has its own pages, filled
+with a canary around the data; what lies beyond them in a runner are guard pages.
 """
 
 import hashlib
@@ -65,18 +65,9 @@ class MemfdBuffers:
         """Files of the inputs (read-only), the inputs and the outputs."""
         return self._arena.descriptors
 
-    def mapped(self, inputs_writable: bool) -> list[MappedBuffer]:
+    def mapped(self, *, inputs_writable: bool) -> list[MappedBuffer]:
         """As a runner is to map them, in argument order."""
-        return [
-            MappedBuffer(
-                0 if p.is_input else 1,
-                inputs_writable or not p.is_input,
-                p.file_offset,
-                p.mapped_bytes,
-                p.pointer_offset,
-            )
-            for p in self.places
-        ]
+        return [self._as_mapped(p, writable=inputs_writable or not p.is_input) for p in self.places]
 
     def fill_inputs(self, inputs: Arrays) -> None:
         """Every input holds the given values. Raises Bug when one is missing or has another shape."""
@@ -125,6 +116,11 @@ class MemfdBuffers:
         for pages in maps.values():  # a view itself goes with the last array over it
             pages.madvise(mmap.MADV_REMOVE)
 
+    @staticmethod
+    def _as_mapped(place: Place, *, writable: bool) -> MappedBuffer:
+        file = 0 if place.is_input else 1
+        return MappedBuffer(file, writable, place.file_offset, place.mapped_bytes, place.pointer_offset)
+
     def _inputs(self) -> list[Place]:
         return [p for p in self.places if p.is_input]
 
@@ -161,8 +157,8 @@ class MemfdArena:
     def buffers(
         self, workload: Workload, axes: Axes, alignment: Alignment, *, offset_elements: int = 0
     ) -> MemfdBuffers:
-        """Buffers for one set of arguments, zero inputs until filled. `offset_elements` moves every buffer away from the
-        edge that `alignment` puts it on. Raises Transient when memory is short."""
+        """Buffers for one set of arguments, full of canaries until filled. `offset_elements` moves every buffer away
+        from the edge that `alignment` puts it on. Raises Transient when memory is short."""
         shift = offset_elements * ELEMENT.itemsize
         places = [self._place(b, axes, alignment, shift, is_input=True) for b in workload.inputs]
         places += [self._place(b, axes, alignment, shift, is_input=False) for b in workload.outputs]

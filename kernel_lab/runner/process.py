@@ -1,8 +1,10 @@
 """One fresh process per arm, started, spoken to, limited and ended by the parent."""
 
+import fcntl
 import os
 import select
 import socket
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +27,20 @@ DEATH_GRACE_S = 1.0
 """How long a process whose channel closed, or that reported a fault, may take to end; chosen, it takes under 1 ms."""
 ATTEMPTS = 6
 """MAX_ATTEMPTS of runner.c."""
+MARKS_PER_ATTEMPT = 2
+MOST_MARKS = MARKS_PER_ATTEMPT * ATTEMPTS
+SO_TIMESTAMPNS = 35
+"""asm-generic/socket.h: the kernel stamps every packet when it is sent, on Unix sockets too (af_unix.c)."""
+TIMESPEC = struct.Struct("=qq")
+STAMP_SPACE = socket.CMSG_SPACE(TIMESPEC.size)
+
+
+@dataclass(frozen=True)
+class Packet:
+    """What came, and when the kernel took it from the sender."""
+
+    content: bytes
+    stamp_ns: int
 
 
 @dataclass
@@ -45,7 +61,9 @@ class ProcessArm:
         self._inputs_writable = inputs_writable
         self._sequence = 0
         self._sets: dict[MemfdBuffers, Mapped] = {}
+        self._marks_ns: list[int] = []
         self._ended: Died | OverTime | None = None
+        channel.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
     def hello(self) -> int:
         """The process is there; its pid as it sees it. Raises Transient when it did not start."""
@@ -88,13 +106,20 @@ class ProcessArm:
                 return mapped
             numbers.append(mapped.number)
         payload = protocol.time(numbers, tuple(scalars.values()), min_sample_ns, pause_ns)
-        started = time.monotonic_ns()
-        answer = self._ask(Request.TIME, payload, Reply.TIMED, self._sample_limit_s(min_sample_ns, pause_ns))
-        parent_ns = time.monotonic_ns() - started
+        answer = self._ask(
+            Request.TIME,
+            payload,
+            Reply.TIMED,
+            self._sample_limit_s(min_sample_ns, pause_ns),
+            undisturbed_s=(min_sample_ns + pause_ns) / 1e9,
+        )
         if not isinstance(answer, Message):
             return answer
-        calls, elapsed_ns, run_delay_ns, switches, migrated, request_ns = answer.numbers
-        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), request_ns)
+        if len(self._marks_ns) < MARKS_PER_ATTEMPT:
+            return self._distrust("a sample without its marks")
+        calls, elapsed_ns, run_delay_ns, switches, migrated = answer.numbers
+        parent_ns = self._marks_ns[-1] - self._marks_ns[-2]
+        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated))
 
     def release(self, buffers: BufferSet) -> None:
         """The process maps `buffers` no longer; closing the arm does the same for all."""
@@ -126,7 +151,7 @@ class ProcessArm:
             return self._sets[memory]
         number = self._free_number()
         read_only, inputs, outputs = memory.descriptors
-        rows = memory.mapped(self._inputs_writable)
+        rows = memory.mapped(inputs_writable=self._inputs_writable)
         payload = protocol.map_set(number, rows, tuple(memory.axes.values()))
         files = (inputs if self._inputs_writable else read_only, outputs)
         answer = self._ask(Request.MAP, payload, Reply.MAPPED, self._limits.call_timeout_s, files)
@@ -146,9 +171,15 @@ class ProcessArm:
         return free
 
     def _ask(
-        self, kind: Request, payload: bytes, wanted: Reply, limit_s: float, descriptors: Sequence[int] = ()
+        self,
+        kind: Request,
+        payload: bytes,
+        wanted: Reply,
+        limit_s: float,
+        descriptors: Sequence[int] = (),
+        undisturbed_s: float = 0.0,
     ) -> Message | Died | OverTime:
-        """The reply to one request; how the process ended, when it did."""
+        """The reply to one request, or how the process ended. The parent sleeps for the first `undisturbed_s`."""
         if self._ended is not None:
             return self._ended
         self._sequence += 1
@@ -156,16 +187,26 @@ class ProcessArm:
         with suppress(OSError):  # a process that is gone is told by the answer
             self._channel.settimeout(limit_s)
             socket.send_fds(self._channel, [packet], list(descriptors))
+        self._marks_ns = []
+        time.sleep(undisturbed_s)
         return self._answer(wanted, self._sequence, limit_s)
 
     def _answer(self, wanted: Reply, sequence: int, limit_s: float) -> Message | Died | OverTime:
-        packet = self._receive(limit_s)
-        if packet is None:
-            return self._over_time(limit_s)
-        if not packet:
-            return self._died(None)
-        reply = protocol.decode(packet)
+        """The next reply that is no mark; the marks before it are kept."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            packet = self._receive(deadline - time.monotonic())
+            if packet is None:
+                return self._over_time(limit_s)
+            reply = protocol.decode(packet.content) if packet.content else None
+            if not isinstance(reply, Message) or reply.kind is not Reply.MARK or len(self._marks_ns) >= MOST_MARKS:
+                return self._judge(reply, wanted, sequence)
+            self._marks_ns.append(packet.stamp_ns)
+
+    def _judge(self, reply: Message | Garbage | None, wanted: Reply, sequence: int) -> Message | Died | OverTime:
         match reply:
+            case None:
+                return self._died(None)
             case Message(kind=Reply.FAULT, numbers=(_, address)):
                 return self._died(self._where(address))
             case Message(kind=Reply.LOAD_FAILED) if wanted is Reply.LOADED:
@@ -179,16 +220,17 @@ class ProcessArm:
             case Garbage():
                 return self._distrust(reply.why)
 
-    def _receive(self, limit_s: float) -> bytes | None:
-        """One packet; nothing at the end of the channel; None when the time is over."""
+    def _receive(self, limit_s: float) -> Packet | None:
+        """One packet, empty at the end of the channel; None when the time is over."""
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        if not poll.poll(limit_s * 1000):
+        if not poll.poll(max(0.0, limit_s) * 1000):
             return None
         try:
-            return self._channel.recv(protocol.MESSAGE_BYTES)
+            content, extra, _, _ = self._channel.recvmsg(protocol.MESSAGE_BYTES, STAMP_SPACE)
         except ConnectionError:
-            return b""
+            return Packet(b"", 0)
+        return Packet(content, _stamp_ns(extra))
 
     def _where(self, address: int) -> str | None:
         for memory, mapped in self._sets.items():
@@ -223,13 +265,19 @@ class ProcessArm:
 
 def object_file(path: Path) -> int:
     """A sealed memory file with the bytes of `path` as they are now: what is hashed is what gets loaded."""
-    import fcntl
-
     descriptor = os.memfd_create("candidate.so", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.write(descriptor, path.read_bytes())
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     return descriptor
+
+
+def _stamp_ns(extra: Sequence[tuple[int, int, bytes]]) -> int:
+    for level, kind, content in extra:
+        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(content) == TIMESPEC.size:
+            seconds, nanoseconds = TIMESPEC.unpack(content)
+            return int(seconds) * 1_000_000_000 + int(nanoseconds)
+    return 0
 
 
 def _memory(buffers: BufferSet) -> MemfdBuffers:

@@ -1,7 +1,9 @@
 """The messages between the parent and a runner: fixed little-endian structs, one per SOCK_SEQPACKET packet.
 
 Every message begins with a header (magic, kind, sequence, payload bytes). A reply carries the sequence of its request,
-but for HELLO and FAULT, which nobody asked for. `runner.c` is the other half; a reply is read as data from a stranger.
+but for HELLO and FAULT, which nobody asked for. MARK is sent right before and right after each attempt at a sample; the
+kernel stamps it, so the parent can time the sample without waking in it. `runner.c` is the other half. A reply is read
+as data from a stranger.
 
 | request | payload |
 |---|---|
@@ -52,14 +54,16 @@ class Reply(IntEnum):
     TIMED = 106
     FAULT = 107
     REFUSED = 108
+    MARK = 109
 
 
 FIELDS = {
     Reply.HELLO: struct.Struct("<Q"),
     Reply.LOADED: struct.Struct("<QQ"),
     Reply.UNMAPPED: struct.Struct("<"),
+    Reply.MARK: struct.Struct("<"),
     Reply.RETURNED: struct.Struct("<QQQQ"),
-    Reply.TIMED: struct.Struct("<QQQQQQ"),
+    Reply.TIMED: struct.Struct("<QQQQQ"),
     Reply.FAULT: struct.Struct("<QQ"),
 }
 """Replies of fixed size; the others are text, or one address per buffer."""
@@ -118,10 +122,7 @@ def decode(packet: bytes) -> Message | Garbage:
 def _decode_payload(kind: Reply, sequence: int, payload: bytes) -> Message | Garbage:
     if kind in TEXTS:
         return Message(kind, sequence, text=payload.decode(errors="replace"))
-    if kind is Reply.MAPPED:
-        layout = struct.Struct(f"<{len(payload) // 8}Q")
-    else:
-        layout = FIELDS[kind]
+    layout = struct.Struct(f"<{len(payload) // 8}Q") if kind is Reply.MAPPED else FIELDS[kind]
     if len(payload) != layout.size:
         return Garbage(f"{kind.name} with {len(payload)} bytes")
     return Message(kind, sequence, layout.unpack(payload))

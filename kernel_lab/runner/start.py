@@ -96,14 +96,20 @@ class Lab:
                 return b""
 
     def _nproc(self, threads: int) -> int:
-        """Enforced where the sandbox has its own count: in a user namespace, and not for root (lab fact). The namespace's
-        first process counts too, and one thread is room to be caught with."""
+        """Enforced where the sandbox has its own count: in a user namespace, and not for root (lab fact). The
+        namespace's first process counts too, and one thread is room to be caught with."""
         return threads + 2 if self.isolation.mode == "bwrap" and os.geteuid() != 0 else 0
 
 
 def open_lab(isolation: Isolation | None = None, cache_dir: Path | None = None) -> Lab:
     """Arms can be started: the runner is compiled and isolation (detected when not given) works."""
     return Lab(open_sandbox(isolation, cache_dir), ensure_runner(cache_dir))
+
+
+@cache
+def own_lab() -> Lab:
+    """A lab with the strongest isolation of this machine, which does not change while a process lives."""
+    return open_lab()
 
 
 def ensure_runner(cache_dir: Path | None = None) -> Path:
@@ -122,7 +128,7 @@ def start_arm(
     inputs_writable: bool = True,
 ) -> ProcessArm | LoadFailed:
     """A `StartArm` with this machine's own lab: the strongest isolation that works here."""
-    return _own_lab()(
+    return own_lab()(
         object_path,
         workload,
         threads,
@@ -159,12 +165,6 @@ def thread_environment(threads: int) -> dict[str, str]:
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "MALLOC_TOP_PAD_": str(1 << 20),
     }
-
-
-@cache
-def _own_lab() -> Lab:
-    """What this machine can do does not change while a process lives."""
-    return open_lab()
 
 
 def _check(workload: Workload) -> None:

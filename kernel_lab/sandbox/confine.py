@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -103,6 +104,12 @@ class Completed:
 def open_sandbox(isolation: Isolation | None = None, cache_dir: Path | None = None) -> Sandbox:
     """A sandbox of the given isolation, detected when not given. Raises Misconfigured."""
     return Sandbox(isolation or detect(), build_once(LAUNCHER_SOURCE, cache_dir))
+
+
+@cache
+def own_sandbox() -> Sandbox:
+    """The strongest sandbox of this machine, which does not change while a process lives."""
+    return open_sandbox()
 
 
 def signal_name(exit_status: int) -> str | None:
@@ -210,7 +217,7 @@ def run_sandboxed(
     argv: Sequence[str],
     *,
     work_dir: Path,
-    sandbox: Sandbox,
+    sandbox: Sandbox | None = None,
     read_only: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
     bounds: Bounds | None = None,
@@ -220,7 +227,7 @@ def run_sandboxed(
     names = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(work_dir), **(environment or {})}
     program = Program(tuple(argv), tuple(read_only), work_dir, names, bounds, compiler_filter())
     started = time.monotonic()
-    with spawn_sandboxed(program, sandbox) as running:
+    with spawn_sandboxed(program, sandbox or own_sandbox()) as running:
         status = running.wait(bounds.wall_s)
         ended = running.kill()
         elapsed_s = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""Seccomp filters as BPF bytes. Each is a list of what a program may ask of the kernel, with the reason where it is odd."""
+"""Seccomp filters as BPF bytes: what a program may ask of the kernel, with the reason where it is odd."""
 
 import errno
 import tempfile
