@@ -30,7 +30,8 @@ class NotBuilt:
 
 
 class Backend(Protocol):
-    language: str
+    @property
+    def language(self) -> str: ...
 
     def compile(self, kernel: Kernel, entry: str, machine: MachineClass) -> Built | NotBuilt:
         """`kernel` compiled for `machine` in the sandbox. Raises Misconfigured when the compiler is missing,
