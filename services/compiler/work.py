@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-from kernel_lab.backends import BACKENDS
+from kernel_lab.backends import BACKENDS, GccBackend
 from kernel_lab.backends.backend import Backend, Built, NotBuilt
+from kernel_lab.machine import machine_class
+from kernel_lab.sandbox.confine import open_sandbox
+from kernel_lab.sandbox.isolation import isolation
 from schemas.enums import Language
 from schemas.faults import Misconfigured
+from schemas.ids import NULL_ROUTE, Route
 from schemas.work import Artifact, Build, Kernel
 from services.compiler.core import Compile, Compiled, Refused
 from services.runtime.artifacts import ArtifactStore
@@ -16,9 +20,16 @@ Backends = Mapping[Language, Backend]
 
 
 def open_effect(settings: Settings) -> Callable[[Compile], Compiled | Refused]:
-    """Compile work can be performed: the artifact store is open."""
+    """Compile work can be performed: the artifact store is open, the sandbox is the one that the settings ask for."""
     store = ArtifactStore(settings.artifacts)
-    return lambda work: perform(work, BACKENDS, store)
+    confined = GccBackend(sandbox=open_sandbox(isolation(settings.isolation)))
+    backends: Backends = {**BACKENDS, Language.C: confined}
+    return lambda work: perform(work, backends, store)
+
+
+def served_routes(settings: Settings) -> tuple[Route, ...]:
+    """This machine's class, and the null route where the settings ask for it."""
+    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
 
 
 def perform(work: Compile, backends: Backends, store: ArtifactStore) -> Compiled | Refused:

@@ -4,4 +4,4 @@ from services.proposer.core import Proposer
 from services.runtime.host import run_service
 
 if __name__ == "__main__":
-    run_service(Proposer(), effect="services.proposer.work:open_effect", routes=())
+    run_service(Proposer(), effect="services.proposer.work:open_effect")

@@ -101,11 +101,14 @@ async def _announced(handler: Handler, work: Any) -> Any:
 def run_service(
     core: Service[Any, Any],
     effect: str,
-    routes: tuple[Route, ...] | None = None,
+    routes: tuple[Route, ...] | Callable[[Settings], tuple[Route, ...]] | None = None,
     settings: Settings | None = None,
     presence: bool = False,
 ) -> NoReturn:
-    """Serves `core` until SIGTERM, then exits. `effect` is `module:open_effect`; no `routes` means the common queue."""
+    """Serves `core` until SIGTERM, then exits. `effect` is `module:open_effect`; no `routes` means the common queue.
+
+    `routes` may be found out from the settings: then what is wrong with this machine ends the process as a fault does.
+    """
 
     async def main(known: Settings) -> None:
         async with hosted(core.name, known) as process:
