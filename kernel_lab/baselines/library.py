@@ -1,0 +1,82 @@
+"""The operations as libraries do them, written into `outputs` in place. Served in their own process by the library
+runner, under the same protocol as candidates."""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Scalars
+
+Outputs = Mapping[str, Array]
+LibraryCall = Callable[[Arrays, Outputs, Axes, Scalars], None]
+
+
+def absent(library: str) -> str | None:
+    """`torch absent` when `library` is not installed, else None."""
+    return None if find_spec(library) else f"{library} absent"
+
+
+def numpy_rms_norm(inputs: Arrays, outputs: Outputs, axes: Axes, scalars: Scalars) -> None:
+    """einsum sums squares without a temporary; the rest is written over y."""
+    x, y = inputs["x"].astype(np.float32, copy=False), outputs["y"]
+    squares = np.einsum("th,th->t", x, x)[:, None]
+    scale = np.float32(1.0) / np.sqrt(squares / np.float32(axes["H"]) + np.float32(scalars["eps"]))
+    np.multiply(x, scale, out=y)
+    np.multiply(y, inputs["w"], out=y)
+
+
+def numpy_softmax(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """Each step is written over y."""
+    x, y = inputs["x"], outputs["y"]
+    np.subtract(x, np.max(x, axis=1, keepdims=True), out=y)
+    np.exp(y, out=y)
+    np.divide(y, np.sum(y, axis=1, keepdims=True), out=y)
+
+
+def numpy_reduce_sum(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """numpy's pairwise sum."""
+    np.sum(inputs["x"], keepdims=True, out=outputs["y"])
+
+
+def torch_rms_norm(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
+    """Written over y: torch's own rms_norm takes no `out=`."""
+    torch = _torch()
+    x, w, y = _tensor(inputs["x"]), _tensor(inputs["w"]), _tensor(outputs["y"])
+    torch.mul(x, x, out=y)
+    scale = torch.rsqrt(y.mean(dim=1, keepdim=True) + scalars["eps"])
+    torch.mul(x, scale, out=y)
+    y.mul_(w)
+
+
+def torch_softmax(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """The operator behind torch.softmax, which has an `out` form."""
+    _torch().ops.aten._softmax.out(_tensor(inputs["x"]), 1, False, out=_tensor(outputs["y"]))  # noqa: FBT003, SLF001
+
+
+def torch_reduce_sum(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """torch's vectorised cascade sum."""
+    _torch().sum(_tensor(inputs["x"]), dim=0, keepdim=True, out=_tensor(outputs["y"]))
+
+
+LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
+    ("rms_norm", "numpy"): numpy_rms_norm,
+    ("rms_norm", "torch"): torch_rms_norm,
+    ("softmax", "numpy"): numpy_softmax,
+    ("softmax", "torch"): torch_softmax,
+    ("reduce_sum", "numpy"): numpy_reduce_sum,
+    ("reduce_sum", "torch"): torch_reduce_sum,
+}
+"""By workload and library."""
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _tensor(array: Array) -> Any:
+    """The same memory as a tensor, read-only arrays included (torch only warns about those)."""
+    return _torch().from_numpy(array)
