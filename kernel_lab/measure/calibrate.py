@@ -15,11 +15,10 @@ from schemas.faults import Transient
 from schemas.goal import Shape
 from schemas.measurement import Pair
 
-A_A_FLOATS = 1 << 20
-"""Floats read, and written, by a call of the A/A kernel: 8 MiB in all. Chosen: a call takes about 0.2 ms, so that 30
+A_A_FLOATS = 1 << 19
+"""Floats read, and written, by a call of the A/A kernel: 4 MiB in all. Chosen: a call takes about 0.1 ms, so that 30
 pairs fit the five seconds that a service start may spend."""
 BANDWIDTH_CAP_BYTES = 256 << 20
-BANDWIDTH_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -29,11 +28,12 @@ class Effort:
     pairs: int
     quads: int
     regime: Regime
+    bandwidth_rounds: int
 
 
-LIGHT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT)
-"""At service start and before a race: about five seconds."""
-FULL = Effort(pairs=NOISE_PAIRS, quads=6, regime=Regime.COLD)
+LIGHT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT, bandwidth_rounds=1)
+"""At service start and before a race: about six seconds."""
+FULL = Effort(pairs=NOISE_PAIRS, quads=6, regime=Regime.COLD, bandwidth_rounds=3)
 """`assay machine calibrate`: about half a minute."""
 
 
@@ -59,7 +59,7 @@ def calibrate(
 ) -> Calibration:
     """The machine's noise and peaks, measured now."""
     fma = fma_peak_gflops(bench, kernels, rng)
-    gbps = _bandwidth(bench, kernels, rng)
+    gbps = _bandwidth(bench, kernels, effort.bandwidth_rounds, rng)
     a_a = take_a_a_pairs(bench, kernels, effort, rng, progress)
     return Calibration(a_a, {Dtype.F32.value: fma}, gbps)
 
@@ -98,12 +98,12 @@ def _twins(bench: Bench, kernels: OwnKernels, regime: Regime) -> Duel:
     return Duel(kernels.ordinary.workload, (shape,), twin_of(racer), (racer,), regime, is_verified=False)
 
 
-def _bandwidth(bench: Bench, kernels: OwnKernels, rng: np.random.Generator) -> dict[str, float]:
+def _bandwidth(bench: Bench, kernels: OwnKernels, rounds: int, rng: np.random.Generator) -> dict[str, float]:
     """GB/s of reading and of copying with both stores, at over twice the last-level cache and the whole quota."""
     size = min(max(5 * bench.machine.llc_bytes // 4, 8 << 20), BANDWIDTH_CAP_BYTES)
     traffics = (Traffic({}, 2 * size, 4), Traffic({}, size, size))
     timer = RoofTimer(bench, kernels, traffics, Regime.COLD, rng)
-    for _ in range(BANDWIDTH_ROUNDS):
+    for _ in range(rounds):
         timer.round()
     threads = bench.machine.threads
     return {

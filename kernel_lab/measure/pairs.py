@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,7 +22,6 @@ RUN_DELAY_SHARE = 0.02
 CLOCK_SHARE = 0.02
 CLOCK_SLACK_NS = 1_000_000
 """measurement.md, 12."""
-SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 @dataclass(frozen=True)
@@ -71,17 +69,13 @@ class Process:
     arm: Arm
     runner_ns: int = 0
     parent_ns: int = 0
-    parent_delay_ns: int = 0
-    """Time for which this very process was ready and not running: the parent's clock is late by it."""
 
     def time(self, sets: Sequence[BufferSet], scalars: Scalars, bench: Bench) -> Timing | Died | OverTime:
         """One sample, counted on both clocks."""
-        delay_before = own_run_delay_ns()
         outcome = self.arm.time(sets, scalars, bench.protocol.min_sample_ns, bench.protocol.pause_ns)
         if isinstance(outcome, Timing):
-            self.runner_ns += outcome.request_ns
+            self.runner_ns += outcome.elapsed_ns
             self.parent_ns += outcome.parent_ns
-            self.parent_delay_ns += own_run_delay_ns() - delay_before
         return outcome
 
     @property
@@ -91,20 +85,12 @@ class Process:
 
     @property
     def clock_is_forged(self) -> bool:
-        return clocks_disagree(self.runner_ns, self.parent_ns, self.parent_delay_ns)
+        return clocks_disagree(self.runner_ns, self.parent_ns)
 
 
-def clocks_disagree(runner_ns: int, parent_ns: int, parent_delay_ns: int = 0) -> bool:
+def clocks_disagree(runner_ns: int, parent_ns: int) -> bool:
     """The two clocks differ by more than 2 % + 1 ms over a process's samples (measurement.md, 12)."""
-    return abs(parent_ns - runner_ns) > CLOCK_SHARE * parent_ns + CLOCK_SLACK_NS + parent_delay_ns
-
-
-def own_run_delay_ns() -> int:
-    """How long this thread has been ready and not running so far; 0 where the kernel does not tell."""
-    try:
-        return int(SCHEDSTAT.read_text().split()[1])
-    except OSError:
-        return 0
+    return abs(parent_ns - runner_ns) > CLOCK_SHARE * parent_ns + CLOCK_SLACK_NS
 
 
 def take_pair(bench: Bench, duel: Duel, quads: int, rng: np.random.Generator) -> Pair | Failed:
@@ -236,9 +222,10 @@ def ended(outcome: Died | OverTime) -> str:
     """How a process ended, for a person."""
     if isinstance(outcome, OverTime):
         return f"it was not back after {outcome.limit_s:g} s"
-    cause = outcome.signal or f"exit status {outcome.exit_status}"
+    status = "no exit status" if outcome.exit_status is None else f"exit status {outcome.exit_status}"
     where = f" at {outcome.fault_address_in}" if outcome.fault_address_in else ""
-    return f"it ended with {cause}{where}"
+    said = f"; it said: {outcome.stderr.strip()[:500]}" if outcome.stderr.strip() else ""
+    return f"it ended with {outcome.signal or status}{where}{said}"
 
 
 def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]]) -> Quad:

@@ -1,20 +1,20 @@
 """The hold-out race: the only place where a result comes from (measurement.md, 8)."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 import numpy as np
 
 from kernel_lab.measure.bench import Bench, Progress, Racer, silent
-from kernel_lab.measure.calibrate import Calibration, twin_of
+from kernel_lab.measure.calibrate import LIGHT, take_a_a_pairs, twin_of
 from kernel_lab.measure.compare import Contest, Fought, comparison_of
 from kernel_lab.measure.own_kernels import OwnKernels
 from kernel_lab.measure.pairs import BaselineFailed, Duel
 from kernel_lab.measure.roofs import RoofTimer, memory_limited, traffic_of
 from kernel_lab.measure.statistics import Noise, level_per_look
-from schemas.enums import Dtype, RatioKind
+from schemas.enums import RatioKind
 from schemas.measurement import Comparison, Entrant, Race, RoofPoint
 
 A_A = "a/a"
@@ -47,18 +47,18 @@ def race(
     kernels: OwnKernels,
     card: RaceCard,
     noise: Noise,
-    recalibrate: Callable[[np.random.Generator], Calibration],
+    fma_gflops: float,
     progress: Progress = silent,
 ) -> Race | BaselineFailed:
     """Every runner against the strongest baselines and the incumbent, after another calibration and the gap."""
     rng = np.random.Generator(np.random.PCG64(card.seed))
-    calibration = recalibrate(rng)
+    noise = noise.grown(take_a_a_pairs(bench, kernels, LIGHT, rng, progress))
     time.sleep(card.hold_out_gap_s)
     timer = _roofs(bench, kernels, card, rng)
     contest = Contest(
         bench,
         duels_of(card),
-        noise.grown(calibration.a_a),
+        noise,
         level_per_look(len(card.runners)),
         rng,
         a_a=A_A,
@@ -69,7 +69,7 @@ def race(
     for duel in fought.values():
         if isinstance(duel.failed, BaselineFailed):
             return duel.failed
-    roofs = _limiting(timer.points(), card, calibration)
+    roofs = limiting(timer.points(), card.field, fma_gflops)
     return _finished(bench, card, fought, contest.noise_now, roofs)
 
 
@@ -102,9 +102,9 @@ def _roofs(bench: Bench, kernels: OwnKernels, card: RaceCard, rng: np.random.Gen
     return RoofTimer(bench, kernels, traffics, card.field.regime, rng)
 
 
-def _limiting(points: Sequence[RoofPoint], card: RaceCard, calibration: Calibration) -> list[RoofPoint | None]:
-    gflops = calibration.fma_gflops[Dtype.F32.value]
-    return [point if memory_limited(point, card.field.workload, gflops) else None for point in points]
+def limiting(points: Sequence[RoofPoint], duel: Duel, fma_gflops: float) -> list[RoofPoint | None]:
+    """The roofs that bound something: None where arithmetic takes longer than moving the bytes."""
+    return [point if memory_limited(point, duel.workload, fma_gflops) else None for point in points]
 
 
 def _finished(
