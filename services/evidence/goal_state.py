@@ -124,6 +124,8 @@ class GoalState:
     ended_by: EndedBy | None = None
     """As stated by finals.due, then by goal.completed."""
     outcome: Outcome | None = None
+    message: str | None = None
+    """Of goal.completed."""
     completed_at: datetime | None = None
 
     @property
@@ -218,6 +220,7 @@ def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:
                 phase=GoalPhase.COMPLETED,
                 ended_by=fact.ended_by,
                 outcome=fact.outcome,
+                message=fact.message,
                 completed_at=recorded.recorded_at,
             )
         case _:

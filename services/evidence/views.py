@@ -1,0 +1,200 @@
+"""The views in Postgres: folds that people read, droppable at any time and rebuilt side by side from the log.
+
+Rows and the checkpoint they stand for are written in one transaction, so a crash repeats a batch and never skips one.
+Only the librarian writes here; `goals` and `candidates` serve `goal list|show` and `candidate list|show`.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import astuple
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+import asyncpg
+
+from schemas.envelope import Recorded
+from schemas.ids import GoalId
+from schemas.model import clip
+from services.evidence import views_sql as sql
+from services.evidence.goal_state import GoalState
+from services.evidence.leaderboard import LEADERBOARD
+from services.evidence.log import Log
+from services.evidence.postgres_border import translated
+from services.evidence.view_fold import Changes, ViewFold
+
+VERSION = 1
+"""Raise it when a table or the fold changes: a librarian that finds another version rebuilds."""
+REBUILD_BATCH = 2000
+"""Facts folded between two writes. Chosen: some ten megabytes."""
+LIVE, BESIDE = "", "_next"
+NO_LIMIT = 2**31
+
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Row = dict[str, Any]
+
+
+class Views(Protocol):
+    """What the librarian keeps up to date after every batch."""
+
+    async def start(self, log: Log) -> None:
+        """The views show the log as it stands."""
+        ...
+
+    async def apply(self, facts: Sequence[Recorded[Any]], upto: int) -> None:
+        """They show it up to position `upto`; `facts` is everything since the last call, or more."""
+        ...
+
+
+class NoViews:
+    """For a librarian with nobody to read over its shoulder: tests and simulations."""
+
+    async def start(self, log: Log) -> None: ...
+    async def apply(self, facts: Sequence[Recorded[Any]], upto: int) -> None: ...
+
+
+class PostgresViews:
+    """The views in the database at `dsn`, written by the librarian's role and read by any."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._fold = ViewFold()
+
+    async def start(self, log: Log) -> None:
+        checkpoint = await self._checkpoint()
+        if checkpoint is None:
+            await self.rebuild(log)
+            return
+        self._fold = ViewFold(checkpoint)
+        await self._fold.refold(log)
+        await self._follow(log, self._fold, LIVE)
+
+    async def apply(self, facts: Sequence[Recorded[Any]], upto: int) -> None:
+        changes = self._fold.advance(facts, upto)
+        await self._write(changes, LIVE)
+
+    async def rebuild(self, log: Log) -> None:
+        """The views are made anew from the log, beside the old ones, and take their place at once."""
+        fold = ViewFold()
+        async with self._connection("making new views") as connection, connection.transaction():
+            await _drop(connection, BESIDE)
+            await connection.execute(sql.CREATE.format(suffix=BESIDE))
+            await connection.execute(sql.BEGIN.format(suffix=BESIDE), VERSION)
+        await self._follow(log, fold, BESIDE)
+        async with self._connection("swapping views") as connection, connection.transaction():
+            await _drop(connection, LIVE)
+            for table in sql.TABLES:
+                await connection.execute(sql.RENAME.format(table=table, suffix=BESIDE))
+            await connection.execute(sql.RENAME_INDEX.format(suffix=BESIDE))
+        self._fold = fold
+
+    async def goals(self, goal_id: GoalId | None = None, limit: int = NO_LIMIT) -> tuple[Row, ...]:
+        """Rows of views.goals, newest first."""
+        return await self._rows(sql.GOALS, goal_id, limit)
+
+    async def candidates(
+        self, goal_id: GoalId | None = None, candidate_id: UUID | None = None, limit: int = NO_LIMIT
+    ) -> tuple[Row, ...]:
+        """Rows of views.candidates, by generation, best search ratio first."""
+        return await self._rows(sql.CANDIDATES, goal_id, candidate_id, limit)
+
+    async def leaderboard(self, goal_id: GoalId | None = None, workload: str | None = None) -> tuple[Row, ...]:
+        """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first."""
+        return await self._rows(LEADERBOARD, goal_id, workload)
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool = None
+
+    async def _checkpoint(self) -> int | None:
+        """How far the views are; None when there are none of this version."""
+        async with self._connection("reading the views' checkpoint") as connection:
+            if not await connection.fetchval(sql.EXISTS):
+                return None
+            found = await connection.fetchrow(sql.CHECKPOINT)
+        return found["position"] if found and found["version"] == VERSION else None
+
+    async def _follow(self, log: Log, fold: ViewFold, suffix: str) -> None:
+        """The tables with `suffix` show the log up to its head."""
+        head = (await log.head()).position
+        batch: list[Recorded[Any]] = []
+        async for recorded in log.read(fold.position, head):
+            batch.append(recorded)
+            if len(batch) == REBUILD_BATCH:
+                await self._write(fold.advance(batch, recorded.position), suffix)
+                batch.clear()
+        await self._write(fold.advance(batch, head), suffix)
+
+    async def _write(self, changes: Changes, suffix: str) -> None:
+        async with self._connection("writing views") as connection, connection.transaction():
+            if changes.goals:
+                rows = [_goal_row(state) for state in changes.goals.values()]
+                await connection.execute(sql.upsert_goals(suffix), *_columns(rows))
+            if changes.proposals:
+                await connection.execute(sql.insert_candidates(suffix), *_columns(map(astuple, changes.proposals)))
+            if changes.moves:
+                moves = [(id_, *astuple(move)) for id_, move in changes.moves.items()]
+                await connection.execute(sql.move_candidates(suffix), *_columns(moves))
+            await connection.execute(sql.ADVANCE.format(suffix=suffix), changes.position)
+
+    async def _rows(self, query: str, *arguments: Any) -> tuple[Row, ...]:
+        async with self._connection("reading views") as connection:
+            return tuple(dict(record) for record in await connection.fetch(query, *arguments))
+
+    @asynccontextmanager
+    async def _connection(self, doing: str) -> AsyncIterator[Connection]:
+        with translated(doing):
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._dsn, min_size=0, max_size=2, timeout=10, command_timeout=60
+                )
+            async with self._pool.acquire(timeout=10) as connection:
+                yield connection
+
+
+async def _drop(connection: Connection, suffix: str) -> None:
+    for table in sql.TABLES:
+        await connection.execute(sql.DROP.format(table=table, suffix=suffix))
+
+
+def _columns(rows: Any) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _goal_row(state: GoalState) -> tuple[Any, ...]:
+    """`state` in the order of GOAL_COLUMNS."""
+    counts, leader = state.counts_so_far, state.leader
+    ratio = state.champion.ratio if state.champion else None
+    return (
+        state.goal_id,
+        state.goal.name,
+        state.goal.workload,
+        state.goal.target.value,
+        state.task.route if state.task else None,
+        state.phase.value,
+        state.paused_since is not None,
+        state.ended_by and state.ended_by.value,
+        state.outcome and state.outcome.value,
+        state.accepted_at,
+        state.completed_at,
+        state.generation.number if state.generation else state.closed,
+        state.goal.budget.candidates,
+        counts.proposed,
+        counts.compiled,
+        counts.verified,
+        counts.measured,
+        sum(counts.rejected.values()),
+        counts.abandoned,
+        json.dumps(counts.rejected, sort_keys=True),
+        leader[0] if leader else None,
+        leader[1] if leader else None,
+        state.champion_id,
+        ratio.estimate if ratio else None,
+        ratio.low if ratio else None,
+        ratio.high if ratio else None,
+        state.deadline[1] if state.deadline else None,
+        clip(state.message) if state.message is not None else None,
+        state.position,
+    )
