@@ -1,0 +1,55 @@
+"""`raw`: one message as bytes that never change.
+
+Byte layout, all integers big-endian:
+
+    version    u8 = 1
+    count      u32       how many texts follow: the subject, then name and value of each kept header, sorted by name
+    lengths    u32 each  of those texts in bytes
+    texts      UTF-8, one after the other; lone surrogates pass through
+    body       the rest, as received
+
+Kept headers are those that carry meaning: `ce-*` and `signature*`, names in lower case. Transport headers
+(`Nats-Msg-Id`, `content-type`) are not part of the evidence.
+"""
+
+import struct
+
+from schemas.envelope import Message
+from schemas.faults import Broken
+
+VERSION = 1
+KEPT_PREFIXES = ("ce-", "signature")
+_PREAMBLE = struct.Struct(">BI")
+
+
+def frame(message: Message) -> bytes:
+    """The bytes that stand for `message` for ever."""
+    kept = {name.lower(): value for name, value in message.headers.items() if name.lower().startswith(KEPT_PREFIXES)}
+    texts = [message.subject, *(text for pair in sorted(kept.items()) for text in pair)]
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    lengths = struct.pack(f">{len(encoded)}I", *map(len, encoded))
+    return b"".join((_PREAMBLE.pack(VERSION, len(encoded)), lengths, *encoded, message.body))
+
+
+def unframe(raw: bytes) -> Message:
+    """The message that `frame` was given, without transport headers. Raises Broken when `raw` is not framed."""
+    try:
+        version, count = _PREAMBLE.unpack_from(raw)
+        if version != VERSION:
+            raise Broken(f"raw has framing version {version}; this Assay knows {VERSION}")
+        lengths = struct.unpack_from(f">{count}I", raw, _PREAMBLE.size)
+        subject, *headers = _texts(raw, lengths)
+        body_at = _PREAMBLE.size + 4 * count + sum(lengths)
+        return Message(subject, dict(zip(headers[::2], headers[1::2], strict=True)), raw[body_at:])
+    except (struct.error, ValueError) as error:
+        raise Broken(f"raw is not framed as it was written: {error}") from error
+
+
+def _texts(raw: bytes, lengths: tuple[int, ...]) -> list[str]:
+    end, texts = _PREAMBLE.size + 4 * len(lengths), []
+    if end + sum(lengths) > len(raw):
+        raise ValueError("a length points past the end")
+    for length in lengths:
+        start, end = end, end + length
+        texts.append(raw[start:end].decode("utf-8", "surrogatepass"))
+    return texts

@@ -1,0 +1,86 @@
+"""Did every measured candidate come the whole way? (architecture.md, The path of a goal.)"""
+
+from dataclasses import dataclass
+from enum import Flag, auto
+from uuid import UUID
+
+from services.evidence.log import Row
+
+
+class Step(Flag):
+    """What is recorded of one candidate."""
+
+    NOTHING = 0
+    PROPOSED = auto()
+    COMPILED = auto()
+    VERIFIED = auto()
+
+
+STEPS = {
+    "candidate.proposed": Step.PROPOSED,
+    "candidate.compiled": Step.COMPILED,
+    "candidate.verified": Step.VERIFIED,
+}
+TERMINAL = frozenset({"candidate.measured", "candidate.rejected", "candidate.abandoned"})
+
+
+@dataclass
+class _Candidate:
+    steps: Step = Step.NOTHING
+    settled_by: UUID | None = None
+    """The cause of its first terminal fact: the question that was answered."""
+
+
+class Paths:
+    """One small entry per goal, generation and candidate."""
+
+    def __init__(self) -> None:
+        self._accepted: set[str] = set()
+        self._due: set[tuple[str, int]] = set()
+        self._candidates: dict[UUID, _Candidate] = {}
+        self.late = 0
+
+    @property
+    def goals(self) -> int:
+        return len(self._accepted)
+
+    @property
+    def candidates(self) -> int:
+        return len(self._candidates)
+
+    def follow(self, row: Row, kind: str) -> str | None:
+        """`row` is the next step of its goal; says what is wrong when it cannot be."""
+        if row.goal_id is None:
+            return None
+        if kind == "goal.accepted":
+            self._accepted.add(row.goal_id)
+        elif kind == "generation.due" and row.generation is not None:
+            self._due.add((row.goal_id, row.generation))
+        elif row.candidate_id is not None and (kind in STEPS or kind in TERMINAL):
+            return self._candidate(row, row.goal_id, row.candidate_id, kind)
+        return None
+
+    def _candidate(self, row: Row, goal_id: str, candidate_id: UUID, kind: str) -> str | None:
+        candidate = self._candidates.setdefault(candidate_id, _Candidate())
+        candidate.steps |= STEPS.get(kind, Step.NOTHING)
+        if kind == "candidate.measured" and (lacking := self._lacking(candidate, goal_id, row.generation)):
+            return f"candidate {candidate_id} is measured without {lacking}"
+        return self._settle(candidate, candidate_id, row.causation_id) if kind in TERMINAL else None
+
+    def _lacking(self, candidate: _Candidate, goal_id: str, generation: int | None) -> str:
+        lacking = [kind for kind, step in STEPS.items() if step not in candidate.steps]
+        if generation is None or (goal_id, generation) not in self._due:
+            lacking.append("generation.due")
+        if goal_id not in self._accepted:
+            lacking.append("goal.accepted")
+        return ", ".join(lacking)
+
+    def _settle(self, candidate: _Candidate, candidate_id: UUID, cause: UUID | None) -> str | None:
+        """The first terminal fact counts. A later one is late, unless it answers the same question again."""
+        if candidate.settled_by is None:
+            candidate.settled_by = cause
+        elif candidate.settled_by == cause:
+            return f"candidate {candidate_id} has two terminal facts for one cause: derived ids allow one"
+        else:
+            self.late += 1
+        return None

@@ -1,0 +1,95 @@
+"""The recorder: the facts stream is copied into the log, in order and without gaps, by the one copy that leads."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.envelope import Recorded
+from schemas.faults import Broken
+from services.evidence.leadership import Leadership
+from services.evidence.log import Appended, Head, Incoming, Log
+from services.evidence.rows import facts_of
+from services.runtime.bus import FACTS_STREAM, Bus, Sequenced, StreamState
+
+BATCH_MESSAGES = 500
+"""architecture.md, Exactly-once effect: batches of up to 500."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One batch that is in the log now."""
+
+    appended: Appended
+    facts: tuple[Recorded[Any], ...]
+    """The new rows that this Assay can parse, in position order, for the curator's fold."""
+    lag: int
+    """Messages of the stream that are not recorded yet."""
+
+    @property
+    def unparseable(self) -> int:
+        return len(self.appended.rows) - len(self.facts)
+
+
+def _unobserved(_recording: Recording) -> None:
+    """Nobody counts."""
+
+
+async def record(
+    bus: Bus, log: Log, leadership: Leadership, observe: Callable[[Recording], None] = _unobserved
+) -> AsyncGenerator[Recording, None]:
+    """Everything in the stream is recorded, batch by batch, for as long as this copy leads and is iterated.
+
+    Acquire leadership and fold the log first; the first recording follows the head found then. Each recording is
+    committed before it is yielded. Raises Deposed when another copy may lead, Broken when the stream is not the one
+    the log follows or has lost messages, Transient when Postgres or the bus is away: then lead, fold and record again.
+    """
+    await leadership.confirm()
+    head = await log.head()
+    _require_continuation(head, await bus.state(FACTS_STREAM))
+    async with aclosing(_one_ahead(bus.read(FACTS_STREAM, head.stream_seq + 1, BATCH_MESSAGES))) as batches:
+        async for batch in batches:
+            await leadership.confirm()
+            state = await bus.state(FACTS_STREAM)  # after the batch: a stream recreated before it shows its new epoch
+            _require_continuation(head, state)
+            if not batch:
+                continue
+            appended = await log.append([Incoming(one.message, state.epoch, one.seq) for one in batch])
+            head = appended.head
+            recording = Recording(appended, facts_of(appended.rows), max(0, state.last_seq - head.stream_seq))
+            observe(recording)
+            yield recording
+
+
+def _require_continuation(head: Head, state: StreamState) -> None:
+    """The stream still has everything after `head`."""
+    if head.epoch not in ("", state.epoch):
+        raise Broken(
+            f"{FACTS_STREAM} was recreated: it is epoch {state.epoch} and the log follows {head.epoch}; "
+            f"restore the old stream, or open the new epoch deliberately"
+        )
+    if state.last_seq < head.stream_seq:
+        raise Broken(
+            f"{FACTS_STREAM} ends at {state.last_seq} and the log has recorded up to {head.stream_seq}: "
+            f"the stream was restored from an older copy"
+        )
+    if state.first_seq > head.stream_seq + 1:
+        raise Broken(
+            f"{FACTS_STREAM} begins at {state.first_seq} and the log ends at {head.stream_seq}: "
+            f"the messages between were removed before they were recorded"
+        )
+
+
+async def _one_ahead(batches: AsyncIterator[tuple[Sequenced, ...]]) -> AsyncGenerator[tuple[Sequenced, ...], None]:
+    """`batches`, the next one being fetched while the last one is recorded."""
+    coming = asyncio.ensure_future(anext(batches, None))
+    try:
+        while (batch := await coming) is not None:
+            coming = asyncio.ensure_future(anext(batches, None))
+            yield batch
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        if isinstance(batches, AsyncGenerator):
+            await batches.aclose()
