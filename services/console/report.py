@@ -76,7 +76,7 @@ class GoalFacts:
 
 
 def report_goal(goal_id: str, recorded: Iterable[Recorded[Any]]) -> GoalReport:
-    """The report of a goal. Give it the goal's facts, and machine.observed. Raises Misconfigured for an unknown goal."""
+    """The report of a goal, from its facts and every machine.observed. Raises Misconfigured for an unknown goal."""
     facts = GoalFacts(recorded)
     accepted = next(iter(facts.recorded(GoalAccepted)), None)
     if accepted is None:
