@@ -112,7 +112,8 @@ def run_service(
 
     async def main(known: Settings) -> None:
         async with hosted(core.name, known) as process:
-            await _serve_core(core, effect, routes, presence, process)
+            served = routes if routes is None or isinstance(routes, tuple) else routes(known)
+            await _serve_core(core, effect, served, presence, process)
 
     run_process(core.name, main, settings)
 
