@@ -65,9 +65,7 @@ class Exerciser:
         key = (tuple(axes.items()), alignment)
         if key not in self._buffers:
             shift = ELEMENT_ALIGNED if alignment == "natural" and self.climb.checks.misaligned else 0
-            self._buffers[key] = self.climb.bench.arena.buffers(
-                self.climb.workload, axes, alignment, offset_elements=shift
-            )
+            self._buffers[key] = self.climb.arena.buffers(self.climb.workload, axes, alignment, offset_elements=shift)
         return self._buffers[key]
 
     def _conduct(self, outcome: CallOutcome) -> Finding | CouldNot | None:
@@ -125,10 +123,10 @@ def why_died(died: Died) -> Finding | CouldNot:
     """The reason for a process that ended inside a call."""
     where = died.fault_address_in
     said = f"; stderr: {died.stderr.strip()[:500]}" if died.stderr.strip() else ""
-    if where is not None and where.endswith(":readonly"):
-        return Finding(Reason.WROTE_INPUT, f"it wrote to its input {where.removesuffix(':readonly')}{said}")
-    if where is not None:
-        buffer, _, side = where.partition(":")
+    buffer, _, side = (where or "").partition(":")
+    if side == "readonly":
+        return Finding(Reason.WROTE_INPUT, f"it wrote to its input {buffer}{said}")
+    if side in ("before", "after"):
         return Finding(Reason.OUT_OF_BOUNDS, f"it touched the guard page {side} {buffer}{said}")
     if died.signal == "SIGKILL":
         return CouldNot(RungStatus.TOOL_FAILURE, f"the runner was killed from outside{said}")

@@ -4,17 +4,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from kernel_lab.backends.backend import NotBuilt
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.compare import closer
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
-from kernel_lab.verify.ladder import Step, ladder_version, steps
+from kernel_lab.verify.ladder import LADDER, Step, ladder_version, steps
 from kernel_lab.verify.subject import Bench, Climb, Plan, Subject
 from kernel_lab.workloads.workload import Workload
-from schemas.enums import JudgedAs, RungStatus
+from schemas.enums import JudgedAs, Reason, Rung, RungStatus
 from schemas.model import clip
 from schemas.verdict import Judgement, RungResult, Worst
 
-SEED_NAMES = ("smoke", "numeric")
+SEED_NAMES = ("smoke", "numeric", "placement")
 """The secret seeds of one judgement. The caller draws them; they are logged after use."""
 SEED_BITS = 62
 
@@ -28,16 +31,45 @@ def judge(
     checks: Checks = ALL_CHECKS,
 ) -> Judgement:
     """The verdict on `subject`. The same object, plan and seeds give the same verdict again."""
-    climb = Climb(subject, workload, plan, seeds, bench, checks=checks)
+    arena = bench.open_arena(np.random.Generator(np.random.PCG64(seeds["placement"])))
+    try:
+        return _judge(Climb(subject, workload, plan, seeds, bench, arena, checks=checks))
+    finally:
+        arena.close()
+
+
+def _judge(climb: Climb) -> Judgement:
     results: list[RungResult] = []
     worst: Worst | None = None
-    for step in steps(plan.depth):
+    for step in steps(climb.plan.depth):
         climbed = _climb(step, climb)
         results.append(climbed.result)
         if not isinstance(climbed.outcome, Climbed):
             return _stopped(climb, step, climbed.outcome, results)
         worst = closer(worst, climbed.outcome.worst)
     return _written(climb, JudgedAs.VERIFIED, results, worst=worst)
+
+
+def not_built(refused: NotBuilt, isolation: str) -> Judgement:
+    """The rejection of a source that never became an object: it climbed no further than signature or build."""
+    rung = Rung.LOAD if refused.reason in (Reason.DOES_NOT_COMPILE, Reason.TIMED_OUT) else Rung.STATIC
+    message = clip("\n".join(part for part in (refused.message, refused.diagnostics) if part), 4096)
+    version = next(step.version for step in LADDER if step.rung is rung)
+    failed = RungResult(
+        rung=rung, version=version, status=RungStatus.FAILED, checks=0, elapsed_ms=0.0, message=clip(message, 1024)
+    )
+    return Judgement(
+        verdict=JudgedAs.REJECTED,
+        rung=rung,
+        reason=refused.reason,
+        message=message,
+        worst=None,
+        rungs=(failed,),
+        seeds={},
+        input_digests={},
+        isolation=isolation,
+        ladder=ladder_version(),
+    )
 
 
 @dataclass(frozen=True)

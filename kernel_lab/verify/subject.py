@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
+
 from kernel_lab.runner.arm import Arena, Limits, StartArm
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.workloads.workload import Workload
@@ -56,7 +58,8 @@ class Bench:
     """What the judge stands on: processes, memory, a disassembler and a blank object to compare with."""
 
     start_arm: StartArm
-    arena: Arena
+    open_arena: Callable[[np.random.Generator], Arena]
+    """Buffers for one judgement; the generator decides where `natural` ones lie."""
     isolation: str
     disassemble: Callable[[Path], str | None]
     """`objdump -d --no-show-raw-insn` of an untrusted object, run in the sandbox; None when it did not work."""
@@ -73,6 +76,7 @@ class Climb:
     plan: Plan
     seeds: Mapping[str, int]
     bench: Bench
+    arena: Arena
     digests: dict[str, str] = field(default_factory=dict)
     """Filled by the rungs: what the inputs of each group of draws hashed to."""
     checks: Checks = ALL_CHECKS

@@ -25,7 +25,7 @@ from kernel_lab.verify.draws import (
 from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
 from kernel_lab.verify.exercise import Exerciser, Outputs, exercising
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
-from kernel_lab.verify.subject import Climb
+from kernel_lab.verify.subject import Climb, Depth
 from kernel_lab.workloads.workload import Axes, Distribution
 from schemas.enums import Reason
 from schemas.verdict import Worst
@@ -33,6 +33,9 @@ from schemas.verdict import Worst
 MAX_ELEMENTS = 1 << 18
 """Largest cheap draw, all arguments together (chosen: drawing it, its float64 reference and its bound take about 5 ms,
 so ten distributions of a few shapes stay inside the 0.7 s of the cheap rungs)."""
+MAX_DEEP_ELEMENTS = 1 << 26
+"""Largest draw of a finalist (chosen: 256 MiB of f32, whose float64 reference and bound take about 2 GiB and a few
+seconds); what is larger is proven by the outputs of its race."""
 PLACEMENTS: tuple[Alignment, ...] = ("natural", "end", "start")
 """Taken in turn, draw by draw."""
 
@@ -64,6 +67,14 @@ def climb(climb: Climb) -> RungOutcome:
     return outcome
 
 
+def large_axes(climb: Climb) -> tuple[Axes, ...]:
+    """For finalists, the goal's own shapes that are too large for the cheap rungs: kernels switch code by size."""
+    if climb.plan.depth is not Depth.DEEP:
+        return ()
+    wanted = {tuple(sorted(shape.axes.items())): shape.axes for shape in climb.plan.shapes}
+    return tuple(a for a in wanted.values() if MAX_ELEMENTS < elements(climb.workload, a) <= MAX_DEEP_ELEMENTS)
+
+
 def thread_counts(climb: Climb) -> tuple[int, ...]:
     """One thread, and the candidate's own count when it is another: one process each."""
     own = climb.subject.threads if climb.checks.thread_counts else 1
@@ -92,6 +103,8 @@ def draws(climb: Climb) -> Iterator[tuple[Distribution, Draw]]:
             if distribution.zero_mean:
                 gained = climb.plan.draws * outputs_of(climb.workload, axes)
                 pooled[distribution.name] = pooled.get(distribution.name, 0) + gained
+    for axes in large_axes(climb):
+        yield climb.workload.distributions[0], _draw(climb, climb.workload.distributions[0], axes, 0, "natural")
     yield from _pool_fillers(climb, pooled)
 
 

@@ -1,0 +1,141 @@
+"""The verifier's one effect: fetch the object, climb the ladder under fresh secret seeds, return what it says."""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_lab.backends.backend import Backend, Built
+from kernel_lab.backends.gcc import GccBackend
+from kernel_lab.machine import machine_class
+from kernel_lab.runner.start import Lab, open_lab
+from kernel_lab.sandbox.isolation import isolation
+from kernel_lab.verify.bench import make_bench
+from kernel_lab.verify.blank import blank_object
+from kernel_lab.verify.file import fresh_seeds, threads_of
+from kernel_lab.verify.judge import judge
+from kernel_lab.verify.ladder import ladder_version
+from kernel_lab.verify.subject import Bench, Depth, Plan, Subject
+from kernel_lab.workloads import WORKLOADS
+from kernel_lab.workloads.workload import Workload
+from schemas.enums import JudgedAs, Language, Rung, RungStatus
+from schemas.faults import Misconfigured
+from schemas.ids import NULL_ROUTE, Route
+from schemas.verdict import Judgement, RungResult
+from schemas.work import Build, MachineClass, Task
+from services.runtime.artifacts import ArtifactStore, Missing
+from services.runtime.settings import Settings
+from services.verifier.core import Prove, Verify
+
+Judges = Mapping[Language, Callable[[Verify | Prove], Judgement]]
+
+
+def open_effect(settings: Settings) -> Callable[[Verify | Prove], Judgement]:
+    """Candidates and finalists can be judged: the sandbox and the artifact store are open."""
+    lab = open_lab(isolation(settings.isolation))
+    climbing = LadderJudge(ArtifactStore(settings.artifacts), lab, GccBackend(sandbox=lab.sandbox))
+    judges: Judges = {Language.C: climbing, Language.NULL: judge_null}
+    return lambda work: judges[work.build.kernel.language](work)
+
+
+def served_routes(settings: Settings) -> tuple[Route, ...]:
+    """This machine's class, and the null route where the settings ask for it."""
+    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
+
+
+def judge_null(_work: Verify | Prove) -> Judgement:
+    """Verified at once, climbing nothing and claiming nothing: for load tests of everything around the physics."""
+    return Judgement(
+        verdict=JudgedAs.VERIFIED,
+        rung=None,
+        reason=None,
+        message=None,
+        worst=None,
+        rungs=(),
+        seeds={},
+        input_digests={},
+        isolation="none",
+        ladder="null",
+    )
+
+
+@dataclass
+class LadderJudge:
+    """Judges C candidates on this machine."""
+
+    store: ArtifactStore
+    lab: Lab
+    backend: Backend
+    _benches: dict[tuple[str, MachineClass], Bench] = field(default_factory=dict)
+
+    def __call__(self, work: Verify | Prove) -> Judgement:
+        """The judgement of `work`. Raises Transient when the store is away or a tool was killed."""
+        workload = _workload(work.task.workload)
+        content = self._object(work.build, work.task)
+        if content is None:
+            return _no_object(str(self.lab.isolation), work.build)
+        with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
+            path = Path(folder, "k.so")
+            path.write_bytes(content)
+            subject = Subject(path, threads_of(work.build.kernel, work.task.machine))
+            return judge(subject, workload, _plan(work), fresh_seeds(), self._bench(workload, work.task.machine))
+
+    def _object(self, build: Build, task: Task) -> bytes | None:
+        """The object by its digest; on a miss, built again from source; None when that gives other bytes."""
+        try:
+            return self.store.get(build.object)
+        except Missing:
+            built = self.backend.compile(build.kernel, task.workload, task.machine)
+            if isinstance(built, Built) and hashlib.sha256(built.object).hexdigest() == build.object.sha256:
+                return built.object
+            return None
+
+    def _bench(self, workload: Workload, machine: MachineClass) -> Bench:
+        key = (workload.name, machine)
+        if key not in self._benches:
+            self._benches[key] = make_bench(self.lab, blank_object(self.backend, workload, machine))
+        return self._benches[key]
+
+
+def _workload(name: str) -> Workload:
+    if name not in WORKLOADS:
+        raise Misconfigured(f"this copy knows no workload {name!r}; it is older than the goal: update it")
+    return WORKLOADS[name]
+
+
+def _plan(work: Verify | Prove) -> Plan:
+    """A finalist climbs with fresh seeds, more draws and the goal's own shapes."""
+    return Plan(
+        shapes=work.task.shapes,
+        tolerance_scale=work.task.tolerance_scale,
+        deterministic=work.task.constraints.deterministic,
+        counterexamples=work.task.counterexamples,
+        depth=Depth.DEEP if isinstance(work, Prove) else Depth.CHEAP,
+    )
+
+
+def _no_object(isolation: str, build: Build) -> Judgement:
+    """No verdict: the object is lost, and this toolchain makes another one of the same source."""
+    message = f"object {build.object.sha256} is lost and this toolchain does not rebuild it (made by {build.toolchain})"
+    return Judgement(
+        verdict=JudgedAs.NO_VERDICT,
+        rung=Rung.STATIC,
+        reason=None,
+        message=message,
+        worst=None,
+        rungs=(
+            RungResult(
+                rung=Rung.STATIC,
+                version=0,
+                status=RungStatus.TOOL_FAILURE,
+                checks=0,
+                elapsed_ms=0.0,
+                message=message,
+            ),
+        ),
+        seeds={},
+        input_digests={},
+        isolation=isolation,
+        ladder=ladder_version(),
+    )
