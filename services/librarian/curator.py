@@ -157,3 +157,10 @@ def _kept(state: CuratorState, found: Counterexample) -> CuratorState:
 
 def _shapes(axes: Iterable[Mapping[str, int]]) -> Shapes:
     return tuple(sorted(tuple(sorted(one.items())) for one in axes))
+
+
+def resumed(
+    state: CuratorState, position: int, goals: Mapping[GoalId, GoalState], accepted: Mapping[GoalId, str]
+) -> CuratorState:
+    """`state`, folded from GLOBAL_FACTS, with the goals that were folded one by one."""
+    return replace(state, position=position, goals=goals, accepted=accepted)
