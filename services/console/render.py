@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from schemas.enums import Outcome, RatioKind
-from schemas.measurement import Interval, MachineProfile
+from schemas.measurement import Interval, MachineProfile, RoofPoint
+from services.console.report import shape_text
 from services.console.report_model import (
     BaselineReport,
     ChampionReport,
@@ -39,7 +40,7 @@ def report_text(report: GoalReport, width: int = 120) -> str:
     """The report as plain text, `width` columns wide."""
     out = io.StringIO()
     Console(file=out, width=width, highlight=False, color_system=None).print(render(report))
-    return out.getvalue()
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def render(report: GoalReport) -> RenderableType:
@@ -48,7 +49,7 @@ def render(report: GoalReport) -> RenderableType:
     if report.champion is not None:
         parts += [_title("Champion"), _champion(report.champion), _title("Source, against the baseline")]
         parts.append(_change(report.champion))
-    parts += [_title("Baselines raced"), _baselines(report.baselines)]
+    parts += [_title("Baselines raced"), _baselines(report.baselines), *_roofs(report.roofs)]
     parts += [_title("Finalists"), _finalists(report)]
     parts += [_title("Rejected, by reason"), _rejects(report.rejects)]
     parts += [_title("Lessons"), _lessons(report.lessons)]
@@ -148,6 +149,15 @@ def _baselines(baselines: Sequence[BaselineReport]) -> RenderableType:
         times = ", ".join(map(time_text, row.median_ns)) or row.message or row.description
         table.add_row(row.name, row.status, times, ", ".join(row.won))
     return table
+
+
+def _roofs(roofs: Sequence[RoofPoint]) -> list[RenderableType]:
+    """The roof of each shape: the best time of moving the same bytes."""
+    rows = [
+        (f"roof {shape_text(roof.axes)}", f"{time_text(roof.best_ns)} for {roof.bytes_moved:,} bytes, {roof.how}")
+        for roof in roofs
+    ]
+    return [Text(), _pairs(rows)] if rows else []
 
 
 def _finalists(report: GoalReport) -> RenderableType:

@@ -26,6 +26,7 @@ from schemas.measurement import (
     Interval,
     MachineProfile,
     Race,
+    RoofPoint,
     ShapeResult,
 )
 from schemas.work import Baseline
@@ -91,7 +92,7 @@ def told(outcome: Outcome = Outcome.CHAMPION) -> Story:
             Contender(name="c_naive_o3", description="plain C", status="raced", median_ns=(2.0e6,)),
         ),
         strongest=(Baseline(name="c_naive_o3", axes=AXES, median_ns=2.0e6, artifact=naive),),
-        roofs=(),
+        roofs=(RoofPoint(axes=AXES, bytes_moved=135168, best_ns=1.2e6, how="streaming/2"),),
         noise_floor=0.004,
         machine=PLACE,
     )
@@ -222,6 +223,7 @@ def test_the_fraction_of_the_roof_is_from_the_race() -> None:
     (row,) = report.champion.shapes
     assert row.roof_fraction == pytest.approx(0.75)
     assert "75 %" in text(told())
+    assert "1.2 ms for 135,168 bytes, streaming/2" in text(told())
 
 
 def test_no_ratio_is_printed_without_what_it_means() -> None:

@@ -1,0 +1,77 @@
+"""The compiler's effect with the host's compiler in its sandbox: a kernel of the real space becomes an object."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernel_lab.machine import machine_class
+from kernel_lab.spaces import SPACES
+from schemas.enums import Language, Reason
+from schemas.ids import CPU_PREFIX, NULL_ROUTE
+from schemas.work import Kernel
+from services.compiler.core import Compile, Compiled, Refused
+from services.compiler.work import open_effect, served_routes
+from services.proposer.portfolio import Proposed, propose
+from services.runtime.artifacts import ArtifactStore
+from services.runtime.settings import Settings
+from tests.search_spaces import brief
+from tests.search_story import goal, kernel, task
+
+MACHINE = machine_class()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path)
+
+
+def proposed(workload: str, language: Language = Language.C) -> Kernel:
+    """A kernel as the proposer proposes it for this machine."""
+    asked = brief(
+        of=goal(workload=workload),
+        task=task(machine=MACHINE, workload=workload, languages=(language,)),
+        size=2,
+        seed=int(np.random.default_rng(5).integers(2**31)),
+    )
+    outcome = propose(asked, SPACES)
+    assert isinstance(outcome, Proposed)
+    return outcome.proposals[0].kernel
+
+
+@pytest.mark.parametrize("workload", ["rms_norm", "softmax", "reduce_sum"])
+def test_a_proposed_kernel_is_compiled_and_its_object_is_in_the_store(workload: str, settings: Settings) -> None:
+    work = Compile(proposed(workload), workload, MACHINE)
+    outcome = open_effect(settings)(work)
+    assert isinstance(outcome, Compiled), outcome
+    assert ArtifactStore(settings.artifacts).get(outcome.build.object).startswith(b"\x7fELF")
+    assert outcome.build.kernel == work.kernel
+
+
+def test_the_same_kernel_gives_the_same_object_again(settings: Settings) -> None:
+    work = Compile(proposed("rms_norm"), "rms_norm", MACHINE)
+    first, second = open_effect(settings)(work), open_effect(settings)(work)
+    assert isinstance(first, Compiled)
+    assert isinstance(second, Compiled)
+    assert first.build == second.build
+
+
+def test_a_source_that_does_not_compile_is_refused_with_the_compilers_words(settings: Settings) -> None:
+    broken = kernel("broken", source="void rms_norm(const float *x { return 1 }\n")
+    outcome = open_effect(settings)(Compile(broken, "rms_norm", MACHINE))
+    assert isinstance(outcome, Refused)
+    assert outcome.reason is Reason.DOES_NOT_COMPILE
+    assert "k.c:1" in outcome.diagnostics
+
+
+def test_a_null_kernel_needs_no_compiler(settings: Settings) -> None:
+    null = proposed("rms_norm", Language.NULL)
+    outcome = open_effect(settings)(Compile(null, "rms_norm", MACHINE))
+    assert isinstance(outcome, Compiled)
+    assert outcome.build.toolchain == "null"
+
+
+def test_a_copy_serves_its_own_machine_class_and_null_only_when_told_to(settings: Settings, tmp_path: Path) -> None:
+    (route,) = served_routes(settings)
+    assert route.startswith(CPU_PREFIX)
+    assert served_routes(Settings(data_dir=tmp_path, null_route=True)) == (route, NULL_ROUTE)
