@@ -5,8 +5,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from kernel_lab.measure.statistics import LOOKS, QUADS_PER_PAIR
 from kernel_lab.runner.arm import Arena, Arm, Limits, LoadFailed, StartArm
+from kernel_lab.runner.memory import MemfdArena
+from kernel_lab.verify.file import Desk
 from kernel_lab.workloads.workload import Workload
 from schemas.faults import Broken
 from schemas.work import MachineClass
@@ -59,6 +63,17 @@ class Racer:
     """What the object must hash to each time it is started (measurement.md, 11)."""
     library: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def open_bench(desk: Desk, host: str, protocol: Protocol | None = None) -> Bench:
+    """Things can be timed where files can be judged."""
+    return Bench(
+        machine=desk.machine,
+        host=host,
+        start_arm=desk.lab,
+        new_arena=lambda: MemfdArena(np.random.default_rng()),
+        protocol=protocol or Protocol(),
+    )
 
 
 def start(bench: Bench, racer: Racer, workload: Workload) -> Arm | LoadFailed:

@@ -35,6 +35,7 @@ class OwnKernel:
     workload: Workload
     object_path: Path
     sha256: str
+    toolchain: str
 
     def racer(self, name: str, threads: int) -> Racer:
         return Racer(name, threads, self.object_path, self.sha256)
@@ -45,6 +46,11 @@ class OwnKernels:
     ordinary: OwnKernel
     streaming: OwnKernel
     fma: OwnKernel
+
+    @property
+    def toolchain(self) -> str:
+        """What they, and the baselines, were compiled with."""
+        return self.fma.toolchain
 
     def mover(self, store: str) -> OwnKernel:
         """The kernel that moves bytes with `store` stores."""
@@ -69,7 +75,7 @@ def _build(backend: Backend, machine: MachineClass, folder: Path, workload: Work
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{workload.name}-{built.sha256[:16]}.so"
     path.write_bytes(built.object)
-    return OwnKernel(workload, path, built.sha256)
+    return OwnKernel(workload, path, built.sha256, built.toolchain)
 
 
 def _own(

@@ -42,6 +42,14 @@ class RaceCard:
     """Secret until the race is over."""
 
 
+@dataclass(frozen=True)
+class Held:
+    """A race, and the noise of this machine with the race's own A/A pairs."""
+
+    race: Race
+    noise: Noise
+
+
 def race(
     bench: Bench,
     kernels: OwnKernels,
@@ -49,7 +57,7 @@ def race(
     noise: Noise,
     fma_gflops: float,
     progress: Progress = silent,
-) -> Race | BaselineFailed:
+) -> Held | BaselineFailed:
     """Every runner against the strongest baselines and the incumbent, after another calibration and the gap."""
     rng = np.random.Generator(np.random.PCG64(card.seed))
     noise = noise.grown(take_a_a_pairs(bench, kernels, LIGHT, rng, progress))
@@ -70,7 +78,7 @@ def race(
         if isinstance(duel.failed, BaselineFailed):
             return duel.failed
     roofs = limiting(timer.points(), card.field, fma_gflops)
-    return _finished(bench, card, fought, contest.noise_now, roofs)
+    return Held(_finished(bench, card, fought, contest.noise_now, roofs), contest.noise_now)
 
 
 def duels_of(card: RaceCard) -> dict[str, Duel]:

@@ -1,0 +1,278 @@
+"""The benchmarker's one effect: fetch the objects, time them by PAIR, say what came out."""
+
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from kernel_lab.backends.backend import Built
+from kernel_lab.baselines import contenders
+from kernel_lab.machine import machine_class, observe
+from kernel_lab.measure.bench import Bench, Racer, open_bench
+from kernel_lab.measure.calibrate import LIGHT, Calibration, calibrate
+from kernel_lab.measure.compare import why_failed
+from kernel_lab.measure.contending import open_contending
+from kernel_lab.measure.null import (
+    pretended_baselines,
+    pretended_comparison,
+    pretended_profile,
+    pretended_race,
+)
+from kernel_lab.measure.own_kernels import OwnKernels, build_own_kernels
+from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, Duel
+from kernel_lab.measure.race import RaceCard, Runner, race
+from kernel_lab.measure.screen import is_worth_more, screen
+from kernel_lab.measure.statistics import Noise
+from kernel_lab.measure.strongest import BaselineRacing, ChosenBaselines, Field, NoBaseline, Strongest, choose_baselines
+from kernel_lab.verify.file import Desk, open_desk, threads_of
+from kernel_lab.verify.subject import Plan
+from kernel_lab.workloads import WORKLOADS
+from kernel_lab.workloads.workload import Workload
+from schemas.enums import Dtype, RatioKind, Target
+from schemas.events import Contestant
+from schemas.faults import Misconfigured
+from schemas.ids import NULL_ROUTE, Route
+from schemas.measurement import BaselineRace, MachineProfile
+from schemas.model import clip
+from schemas.work import Baseline, Build, Task
+from services.benchmarker.core import (
+    Calibrate,
+    Calibrated,
+    ChooseBaselines,
+    Chosen,
+    NoneFound,
+    NotRun,
+    Outcome,
+    Raced,
+    Refused,
+    RunRace,
+    Screen,
+    Screened,
+    Work,
+)
+from services.benchmarker.samples import race_that_fits
+from services.runtime.artifacts import ArtifactStore, Missing
+from services.runtime.settings import Settings, host_id
+
+SEED_BITS = 62
+
+
+def open_effect(settings: Settings) -> Callable[[Work], Outcome]:
+    """Things can be timed: the sandbox works, Assay's own kernels are compiled, the artifact store is open."""
+    desk = open_desk(settings.isolation)
+    station = Station(
+        desk=desk,
+        bench=open_bench(desk, host_id(settings.data_dir)),
+        kernels=build_own_kernels(desk.backend, desk.machine, settings.data_dir / "own-kernels"),
+        store=ArtifactStore(settings.artifacts),
+        serves_null=settings.null_route,
+    )
+    return station.perform
+
+
+def served_routes(settings: Settings) -> tuple[Route, ...]:
+    """This machine's class, and the null route where the settings ask for it."""
+    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
+
+
+class ObjectLost(Exception):
+    """An object is neither in the store nor can it be rebuilt to the same digest here."""
+
+
+@dataclass
+class Station:
+    """One machine and what is known of its noise. The effect's process keeps it between work items."""
+
+    desk: Desk
+    bench: Bench
+    kernels: OwnKernels
+    store: ArtifactStore
+    serves_null: bool
+    noise: Noise = field(default_factory=Noise)
+    calibration: Calibration | None = None
+
+    def perform(self, work: Work) -> Outcome:
+        """The outcome of `work`. Raises Transient when the store is away or Assay's own kernels do not run."""
+        match work:
+            case Calibrate():
+                return self._announced()
+            case ChooseBaselines(task):
+                return Chosen(pretended_baselines(task)) if _is_null(task) else self._choose(task)
+            case Screen(build, task):
+                return _pretended_screen(build, task) if _is_null(task) else self._screen(build, task)
+            case RunRace(contestants, incumbent, task):
+                if _is_null(task):
+                    return Raced(pretended_race(task, contestants, incumbent))
+                return self._race(work)
+            case _:
+                assert_never(work)
+
+    def _announced(self) -> Calibrated:
+        null = (pretended_profile(),) if self.serves_null else ()
+        return Calibrated((self._profile(self._calibrate()), *null))
+
+    def _profile(self, calibration: Calibration) -> MachineProfile:
+        return observe(
+            self.desk.machine,
+            host_id=self.bench.host,
+            compiler=self.kernels.toolchain,
+            isolation=str(self.desk.lab.isolation),
+            fma_gflops=calibration.fma_gflops,
+            copy_gbps=calibration.copy_gbps,
+            noise_floor=self.noise.floor,
+            fit=self.noise.fit,
+        )
+
+    def _calibrate(self) -> Calibration:
+        self.calibration = calibrate(self.bench, self.kernels, LIGHT, _fresh_rng())
+        self.noise = self.noise.grown(self.calibration.a_a)
+        return self.calibration
+
+    def _calibrated(self) -> Calibration:
+        """A fresh process knows nothing of the machine yet, for example after its predecessor was killed."""
+        return self.calibration or self._calibrate()
+
+    def _choose(self, task: Task) -> Chosen | NoneFound:
+        self._calibrated()
+        workload = _workload(task.workload)
+        at = Field(workload, task.shapes, task.regime, _threads(task))
+        with _folder() as folder:
+            plan = Plan(task.shapes, tolerance_scale=task.tolerance_scale, counterexamples=task.counterexamples)
+            contending = open_contending(self.desk, workload, plan, folder)
+            racing = BaselineRacing(self.bench, self.kernels, contending, self.noise, _fresh_rng())
+            chosen = choose_baselines(racing, at)
+        if isinstance(chosen, NoBaseline):
+            return NoneFound(chosen.message, chosen.contenders)
+        return Chosen(self._baseline_race(chosen))
+
+    def _baseline_race(self, chosen: ChosenBaselines) -> BaselineRace:
+        return BaselineRace(
+            contenders=chosen.contenders,
+            strongest=tuple(self._baseline(one) for one in chosen.strongest),
+            roofs=chosen.roofs,
+            noise_floor=self.noise.stated,
+            machine=self.bench.name,
+        )
+
+    def _baseline(self, one: Strongest) -> Baseline:
+        built, kernel = one.ready.built, one.ready.spec.kernel
+        artifact = None
+        if built is not None and kernel is not None:
+            stored = self.store.put(built.object)
+            artifact = Build(kernel=kernel, object=stored, command=built.command, toolchain=built.toolchain)
+        return Baseline(name=one.ready.spec.name, axes=dict(one.shape.axes), median_ns=one.median_ns, artifact=artifact)
+
+    def _screen(self, build: Build, task: Task) -> Screened | Refused | NotRun:
+        self._calibrated()
+        with _folder() as folder:
+            try:
+                duel = self._duel(task, self._racer("candidate", build, task, folder), folder)
+            except ObjectLost as lost:
+                return NotRun(str(lost))
+            found = screen(self.bench, duel, self.noise, _fresh_rng())
+        match found:
+            case CandidateFailed(finding):
+                return Refused(finding.reason, clip(finding.message, 4096), finding.counterexample)
+            case BaselineFailed():
+                return NotRun(why_failed(found))
+            case _:
+                return Screened(found.comparison, found.worth_more)
+
+    def _race(self, work: RunRace) -> Raced | NotRun:
+        gflops = self._calibrated().fma_gflops[Dtype.F32.value]
+        with _folder() as folder:
+            try:
+                card = self._card(work, folder)
+            except ObjectLost as lost:
+                return NotRun(str(lost))
+            held = race(self.bench, self.kernels, card, self.noise, gflops)
+        if isinstance(held, BaselineFailed):
+            return NotRun(why_failed(held))
+        self.noise = held.noise
+        return Raced(race_that_fits(held.race, self.store))
+
+    def _card(self, work: RunRace, folder: Path) -> RaceCard:
+        runners = [self._runner(contestant, work.task, folder) for contestant in work.contestants]
+        return RaceCard(
+            field=self._duel(work.task, runners[0].racer, folder),
+            runners=runners,
+            incumbent=self._runner(work.incumbent, work.task, folder) if work.incumbent else None,
+            hold_out_gap_s=work.task.hold_out_gap_s,
+            seed=secrets.randbits(SEED_BITS),
+        )
+
+    def _runner(self, contestant: Contestant, task: Task, folder: Path) -> Runner:
+        racer = self._racer(str(contestant.candidate_id), contestant.build, task, folder)
+        return Runner(contestant.candidate_id, racer, contestant.search_ratio)
+
+    def _duel(self, task: Task, candidate: Racer, folder: Path) -> Duel:
+        return Duel(
+            workload=_workload(task.workload),
+            shapes=task.shapes,
+            candidate=candidate,
+            baselines=tuple(self._baseline_racer(baseline, task, folder) for baseline in task.baselines),
+            regime=task.regime,
+            tolerance_scale=task.tolerance_scale,
+        )
+
+    def _baseline_racer(self, baseline: Baseline, task: Task, folder: Path) -> Racer:
+        if baseline.artifact is not None:
+            return self._racer(baseline.name, baseline.artifact, task, folder)
+        specs = contenders(task.workload, self.desk.machine, _threads(task))
+        spec = next((spec for spec in specs if spec.name == baseline.name and spec.absent is None), None)
+        if spec is None or spec.library is None:
+            raise ObjectLost(f"the baseline {baseline.name} is not installed on this machine")
+        return Racer(spec.name, spec.threads, library=spec.library, environment=spec.environment)
+
+    def _racer(self, name: str, build: Build, task: Task, folder: Path) -> Racer:
+        path = folder / f"{name}.so"
+        path.write_bytes(self._object(build, task))
+        threads = min(threads_of(build.kernel, self.desk.machine), _threads(task))
+        return Racer(name, threads, path, build.object.sha256)
+
+    def _object(self, build: Build, task: Task) -> bytes:
+        """The object by its digest; on a miss, built again from source to the same digest."""
+        try:
+            return self.store.get(build.object)
+        except Missing:
+            built = self.desk.backend.compile(build.kernel, task.workload, task.machine)
+            if isinstance(built, Built) and built.sha256 == build.object.sha256:
+                return built.object
+            lost = f"object {build.object.sha256} is lost and this toolchain does not rebuild it"
+            raise ObjectLost(f"{lost} (made by {build.toolchain})") from None
+
+
+def _pretended_screen(build: Build, task: Task) -> Screened:
+    comparison = pretended_comparison(build.kernel.fingerprint, RatioKind.SEARCH, task.shapes[:1], task.regime)
+    return Screened(comparison, is_worth_more(comparison.ratio))
+
+
+def _workload(name: str) -> Workload:
+    if name not in WORKLOADS:
+        raise Misconfigured(f"this copy knows no workload {name!r}; it is older than the goal: update it")
+    return WORKLOADS[name]
+
+
+def _threads(task: Task) -> int:
+    """The goal's limit within the machine's quota."""
+    return min(task.constraints.max_threads or task.machine.threads, task.machine.threads)
+
+
+def _is_null(task: Task) -> bool:
+    return task.target is Target.NULL
+
+
+def _fresh_rng() -> np.random.Generator:
+    """Secret: nobody can know the contents that a candidate is timed on."""
+    return np.random.Generator(np.random.PCG64(secrets.randbits(SEED_BITS)))
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="assay-measure-") as folder:
+        yield Path(folder)
