@@ -1,6 +1,7 @@
 """Do two texts hold the same JSON? Postgres' jsonb reorders keys and rewrites numbers, and changes nothing else."""
 
 import json
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -20,15 +21,23 @@ def _written(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _exact(text: str) -> str:
-    return _written(json.loads(text, parse_int=_decimal, parse_float=_decimal))
+@dataclass(frozen=True)
+class _Number:
+    """A number exactly, however it was written. Equal to no string, list or boolean."""
+
+    negative: bool
+    digits: str
+    exponent: int
 
 
-def _decimal(text: str) -> list[str]:
-    """A number as sign, digits and exponent without trailing zeros, in a list so that no string equals it."""
+def _exact(text: str) -> Any:
+    return json.loads(text, parse_int=_number, parse_float=_number)
+
+
+def _number(text: str) -> _Number:
     sign, digits, exponent = Decimal(text).as_tuple()
     kept = "".join(map(str, digits)).lstrip("0")
-    stripped = kept.rstrip("0")
-    if not stripped:
-        return ["number", "0"]
-    return ["number", "-" if sign else "+", stripped, str(int(exponent) + len(kept) - len(stripped))]
+    significant = kept.rstrip("0")
+    if not significant:
+        return _Number(negative=False, digits="0", exponent=0)
+    return _Number(bool(sign), significant, int(exponent) + len(kept) - len(significant))
