@@ -89,8 +89,11 @@ static inline float largest_lane(vec v) {{
 
 
 def exponential(kind: str, bits: int) -> str:
-    """`power(x)` = e^x for x ≤ 0, gradual underflow included: libmvec's, or our own polynomial of degree 5 or 6."""
-    polynomial = _polynomial("poly6" if kind == "libmvec" else kind)
+    """`power(x)` = e^x for x ≤ 0, gradual underflow included: libmvec's, or our own polynomial of degree 5 or 6.
+
+    Needs `maximum` before it.
+    """
+    polynomial = _polynomial("poly6" if kind == "libmvec" else kind, bits)
     if kind != "libmvec":
         return polynomial
     name = _LIBMVEC[bits]
@@ -102,25 +105,33 @@ static inline vec power(vec x) {{ return {name}(x); }}
 """
 
 
-def _polynomial(kind: str) -> str:
+def _polynomial(kind: str, bits: int) -> str:
     horner = _COEFFICIENTS[kind][-1]
     for coefficient in reversed(_COEFFICIENTS[kind][:-1]):
         horner = f"({horner} * r + {coefficient})"
     return f"""
-// e^x = 2^n · e^r, |r| <= ln2 / 2. The shift by 1.5 * 2^23 rounds to the nearest whole n and leaves it in the low bits.
-// Two factors, because 2^n alone may be subnormal; below -105 float32 has nothing but 0.
+// v * 2^n for whole n, rounded once. Without AVX-512 in two factors, because 2^n alone may be subnormal.
+static inline vec scaled(vec v, vec shifted, vec n) {{
+#if defined({_SCALEF_NEEDS[bits]}) && !defined(__clang__)
+    (void)shifted;
+    return {_SCALEF[bits]};
+#else
+    (void)n;
+    const ivec whole = (ivec)shifted - 0x4B400000;
+    const ivec half = whole >> 1;
+    return v * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
+#endif
+}}
+
+// e^x = 2^n * e^r, |r| <= ln2 / 2. Adding 1.5 * 2^23 rounds to the nearest whole n and leaves it in the low bits.
+// Below -105 float32 has nothing but 0.
 static inline vec power(vec x) {{
-    const vec floor = (vec){{0}} - 105.0f;
-    const ivec low = x < floor;
-    x = (vec)((low & (ivec)floor) | (~low & (ivec)x));
+    x = larger(x, (vec){{0}} - 105.0f);
     const vec shifted = x * 1.44269504f + 12582912.0f;
     const vec n = shifted - 12582912.0f;
     const vec r = (x - n * 0.693145752f) - n * 1.42860677e-6f;
-    const ivec whole = (ivec)shifted - 0x4B400000;
-    const ivec half = whole >> 1;
     const vec tail = {horner};
-    const vec p = r * r * tail + r + 1.0f;
-    return p * (vec)((half + 127) << 23) * (vec)((whole - half + 127) << 23);
+    return scaled(r * r * tail + r + 1.0f, shifted, n);
 }}
 """
 
@@ -145,6 +156,12 @@ _MAX = {
     128: "__builtin_ia32_maxps(a, b)",
     256: "__builtin_ia32_maxps256(a, b)",
     512: "__builtin_ia32_maxps512_mask(a, b, a, -1, 4)",
+}
+_SCALEF_NEEDS = {128: "__AVX512VL__", 256: "__AVX512VL__", 512: "__AVX512F__"}
+_SCALEF = {
+    128: "__builtin_ia32_scalefps128_mask(v, n, v, -1)",
+    256: "__builtin_ia32_scalefps256_mask(v, n, v, -1)",
+    512: "__builtin_ia32_scalefps512_mask(v, n, v, -1, 4)",
 }
 _LIBMVEC = {128: "_ZGVbN4v_expf", 256: "_ZGVdN8v_expf", 512: "_ZGVeN16v_expf"}
 _COEFFICIENTS = {
