@@ -7,7 +7,6 @@ from dataclasses import dataclass
 class Checks:
     """All on, always; only `tests/zoo` switches one off, to see that some inmate then gets another verdict."""
 
-    entry: bool = True
     writable_sections: bool = True
     thread_local: bool = True
     writable_references: bool = True

@@ -1,29 +1,20 @@
 """The verifier's one effect: fetch the object, climb the ladder under fresh secret seeds, return what it says."""
 
-import hashlib
-import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
-from kernel_lab.backends.backend import Backend, Built
-from kernel_lab.backends.gcc import GccBackend
+from kernel_lab.backends.backend import Built
 from kernel_lab.machine import machine_class
-from kernel_lab.runner.start import Lab, open_lab
-from kernel_lab.sandbox.isolation import isolation
-from kernel_lab.verify.bench import make_bench
-from kernel_lab.verify.blank import blank_object
-from kernel_lab.verify.file import fresh_seeds, threads_of
-from kernel_lab.verify.judge import judge
+from kernel_lab.verify.court import Court, open_court
 from kernel_lab.verify.ladder import ladder_version
-from kernel_lab.verify.subject import Bench, Depth, Plan, Subject
+from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs, Language, Rung, RungStatus
 from schemas.faults import Misconfigured
 from schemas.ids import NULL_ROUTE, Route
 from schemas.verdict import Judgement, RungResult
-from schemas.work import Build, MachineClass, Task
+from schemas.work import Build, Task
 from services.runtime.artifacts import ArtifactStore, Missing
 from services.runtime.settings import Settings
 from services.verifier.core import Prove, Verify
@@ -33,8 +24,7 @@ Judges = Mapping[Language, Callable[[Verify | Prove], Judgement]]
 
 def open_effect(settings: Settings) -> Callable[[Verify | Prove], Judgement]:
     """Candidates and finalists can be judged: the sandbox and the artifact store are open."""
-    lab = open_lab(isolation(settings.isolation))
-    climbing = LadderJudge(ArtifactStore(settings.artifacts), lab, GccBackend(sandbox=lab.sandbox))
+    climbing = LadderJudge(ArtifactStore(settings.artifacts), open_court(settings.isolation))
     judges: Judges = {Language.C: climbing, Language.NULL: judge_null}
     return lambda work: judges[work.build.kernel.language](work)
 
@@ -60,42 +50,28 @@ def judge_null(_work: Verify | Prove) -> Judgement:
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class LadderJudge:
     """Judges C candidates on this machine."""
 
     store: ArtifactStore
-    lab: Lab
-    backend: Backend
-    _benches: dict[tuple[str, MachineClass], Bench] = field(default_factory=dict)
+    court: Court
 
     def __call__(self, work: Verify | Prove) -> Judgement:
         """The judgement of `work`. Raises Transient when the store is away or a tool was killed."""
-        workload = _workload(work.task.workload)
-        content = self._object(work.build, work.task)
+        build, machine = work.build, work.task.machine
+        content = self._object(build, work.task)
         if content is None:
-            return _no_object(str(self.lab.isolation), work.build)
-        with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
-            path = Path(folder, "k.so")
-            path.write_bytes(content)
-            subject = Subject(path, threads_of(work.build.kernel, work.task.machine))
-            return judge(subject, workload, _plan(work), fresh_seeds(), self._bench(workload, work.task.machine))
+            return _no_object(self.court.isolation, build)
+        return self.court.judge(content, build.kernel, machine, _workload(work.task.workload), _plan(work))
 
     def _object(self, build: Build, task: Task) -> bytes | None:
         """The object by its digest; on a miss, built again from source; None when that gives other bytes."""
         try:
             return self.store.get(build.object)
         except Missing:
-            built = self.backend.compile(build.kernel, task.workload, task.machine)
-            if isinstance(built, Built) and hashlib.sha256(built.object).hexdigest() == build.object.sha256:
-                return built.object
-            return None
-
-    def _bench(self, workload: Workload, machine: MachineClass) -> Bench:
-        key = (workload.name, machine)
-        if key not in self._benches:
-            self._benches[key] = make_bench(self.lab, blank_object(self.backend, workload, machine))
-        return self._benches[key]
+            built = self.court.backend.compile(build.kernel, task.workload, task.machine)
+            return built.object if isinstance(built, Built) and built.sha256 == build.object.sha256 else None
 
 
 def _workload(name: str) -> Workload:

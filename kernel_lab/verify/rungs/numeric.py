@@ -109,17 +109,17 @@ def draws(climb: Climb) -> Iterator[tuple[Distribution, Draw]]:
 
 
 def _pool_fillers(climb: Climb, pooled: dict[str, int]) -> Iterator[tuple[Distribution, Draw]]:
-    """More zero-mean draws of the cheapest size until 256 outputs are pooled, for one zero-mean distribution."""
-    lacking = [d for d in climb.workload.distributions if d.zero_mean and pooled.get(d.name, 0) < POOLED_OUTPUTS]
-    if not lacking:
+    """Where no zero-mean distribution has 256 outputs yet (a reduction to one), more draws of the first of them."""
+    if not pooled or max(pooled.values()) >= POOLED_OUTPUTS:
         return
+    name, gained = next(iter(pooled.items()))
+    distribution = next(d for d in climb.workload.distributions if d.name == name)
     axes = min(
         (axes for axes in numeric_axes(climb) if outputs_of(climb.workload, axes)),
         key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes),
     )
-    missing = POOLED_OUTPUTS - pooled[lacking[0].name]
-    for n in range(-(-missing // outputs_of(climb.workload, axes))):
-        yield lacking[0], _draw(climb, lacking[0], axes, climb.plan.draws + n, "natural")
+    for n in range(-(-(POOLED_OUTPUTS - gained) // outputs_of(climb.workload, axes))):
+        yield distribution, _draw(climb, distribution, axes, climb.plan.draws + n, "natural")
 
 
 def _draw(climb: Climb, distribution: Distribution, axes: Axes, n: int, alignment: Alignment) -> Draw:

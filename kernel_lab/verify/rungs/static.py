@@ -54,7 +54,7 @@ def inspect(climb: Climb, subject: ObjectFile, blank: ObjectFile, listing: str) 
     """Every check that is on, in order; the first finding stands."""
     on = climb.checks
     table: tuple[tuple[bool, Callable[[], Finding | None]], ...] = (
-        (on.entry, lambda: _entry(subject, climb.workload.name)),
+        (True, lambda: _entry(subject, climb.workload.name)),
         (on.thread_local, lambda: _thread_local(subject)),
         (on.writable_sections, lambda: _writable_sections(subject, blank)),
         (on.constructors, lambda: _constructors(subject, blank)),

@@ -1,0 +1,81 @@
+"""Where judgements are made on this machine: sandbox, compiler and blank objects, opened once and used for many."""
+
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernel_lab.backends.backend import Backend
+from kernel_lab.backends.gcc import GccBackend
+from kernel_lab.runner.start import Lab, open_lab
+from kernel_lab.sandbox.isolation import isolation as isolation_named
+from kernel_lab.verify.bench import make_bench
+from kernel_lab.verify.blank import blank_object
+from kernel_lab.verify.checks import ALL_CHECKS, Checks
+from kernel_lab.verify.judge import SEED_BITS, SEED_NAMES, judge
+from kernel_lab.verify.subject import Bench, Plan, Subject
+from kernel_lab.workloads.workload import Workload
+from schemas.verdict import Judgement
+from schemas.work import Kernel, MachineClass
+
+
+@dataclass(frozen=True)
+class Court:
+    """Judges compiled objects. One blank object is built per workload and machine class."""
+
+    lab: Lab
+    backend: Backend
+    _benches: dict[tuple[str, MachineClass], Bench] = field(default_factory=dict)
+
+    @property
+    def isolation(self) -> str:
+        """How candidates are confined, for verdicts."""
+        return str(self.lab.isolation)
+
+    def judge(
+        self,
+        content: bytes,
+        kernel: Kernel,
+        machine: MachineClass,
+        workload: Workload,
+        plan: Plan,
+        *,
+        seeds: Mapping[str, int] | None = None,
+        checks: Checks = ALL_CHECKS,
+    ) -> Judgement:
+        """The verdict on the object `content` of `kernel`, under fresh secret seeds unless old ones are given."""
+        with _object_file(content) as path:
+            subject = Subject(path, threads_of(kernel, machine))
+            return judge(subject, workload, plan, seeds or fresh_seeds(), self._bench(workload, machine), checks)
+
+    def _bench(self, workload: Workload, machine: MachineClass) -> Bench:
+        key = (workload.name, machine)
+        if key not in self._benches:
+            self._benches[key] = make_bench(self.lab, blank_object(self.backend, workload, machine))
+        return self._benches[key]
+
+
+def open_court(isolation: str) -> Court:
+    """Objects can be judged under `isolation`. Raises Misconfigured without a compiler or when it does not work."""
+    lab = open_lab(isolation_named(isolation))
+    return Court(lab, GccBackend(sandbox=lab.sandbox))
+
+
+def threads_of(kernel: Kernel, machine: MachineClass) -> int:
+    """What the kernel asks for; the machine's quota when it does not say."""
+    return kernel.threads or machine.threads
+
+
+def fresh_seeds() -> dict[str, int]:
+    """Secret seeds for one judgement. Nobody, the author of a candidate included, can know them before."""
+    return {name: secrets.randbits(SEED_BITS) for name in SEED_NAMES}
+
+
+@contextmanager
+def _object_file(content: bytes) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
+        path = Path(folder, "k.so")
+        path.write_bytes(content)
+        yield path

@@ -1,0 +1,19 @@
+// assay: {"flags": ["-O3", "-ffast-math"]}
+// workload: softmax
+// expect: verified
+// gcc calls libmvec's _ZGV* here.
+#include <stdint.h>
+#include <math.h>
+
+void softmax(const float *x, float *y, int64_t R, int64_t C)
+{
+    for (int64_t r = 0; r < R; r++, x += C, y += C) {
+        float m = x[0], s = 0;
+        for (int64_t i = 1; i < C; i++)
+            m = x[i] > m ? x[i] : m;
+        for (int64_t i = 0; i < C; i++)
+            s += y[i] = expf(x[i] - m);
+        for (int64_t i = 0; i < C; i++)
+            y[i] /= s;
+    }
+}
