@@ -10,7 +10,7 @@ import numpy as np
 from kernel_lab.measure.statistics import LOOKS, QUADS_PER_PAIR
 from kernel_lab.runner.arm import Arena, Arm, Limits, LoadFailed, StartArm
 from kernel_lab.runner.memory import MemfdArena
-from kernel_lab.verify.file import Desk
+from kernel_lab.runner.start import Lab
 from kernel_lab.workloads.workload import Workload
 from schemas.faults import Broken
 from schemas.work import MachineClass
@@ -65,12 +65,12 @@ class Racer:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def open_bench(desk: Desk, host: str, protocol: Protocol | None = None) -> Bench:
-    """Things can be timed where files can be judged."""
+def open_bench(lab: Lab, machine: MachineClass, host: str, protocol: Protocol | None = None) -> Bench:
+    """Things can be timed where arms can be started."""
     return Bench(
-        machine=desk.machine,
+        machine=machine,
         host=host,
-        start_arm=desk.lab,
+        start_arm=lab,
         new_arena=lambda: MemfdArena(np.random.default_rng()),
         protocol=protocol or Protocol(),
     )

@@ -13,18 +13,16 @@ from kernel_lab.baselines import ContenderSpec
 from kernel_lab.measure.bench import Racer
 from kernel_lab.runner.arm import Arm, Limits, LoadFailed, StartArm
 from kernel_lab.verify.bench import make_bench
-from kernel_lab.verify.blank import blank_object
 from kernel_lab.verify.checks import ALL_CHECKS
-from kernel_lab.verify.file import Desk, fresh_seeds
+from kernel_lab.verify.court import Court, fresh_seeds
 from kernel_lab.verify.finding import CouldNot, Finding
-from kernel_lab.verify.judge import judge
 from kernel_lab.verify.rungs import numeric
-from kernel_lab.verify.subject import Bench as JudgeBench
 from kernel_lab.verify.subject import Climb, Plan, Subject
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs
 from schemas.measurement import Contender
 from schemas.model import clip
+from schemas.work import Kernel, MachineClass
 
 AT_ONCE = 2
 """Contenders compiled and verified side by side: nothing is timed yet. Chosen for the two cores of the yardstick."""
@@ -44,11 +42,11 @@ class Ready:
 class Contending:
     """Makes contenders ready. Objects are kept in `folder`, which outlives the timing."""
 
-    desk: Desk
+    court: Court
+    machine: MachineClass
     workload: Workload
     plan: Plan
     folder: Path
-    judge_bench: JudgeBench
 
     def ready(self, spec: ContenderSpec) -> Ready | Contender:
         """`spec` ready to be timed, or as the report shows it: absent, or refused and why."""
@@ -56,15 +54,15 @@ class Contending:
             return _unraced(spec, "absent", spec.absent)
         if spec.kernel is None:
             return self._library_ready(spec)
-        built = self.desk.backend.compile(spec.kernel, self.workload.name, self.desk.machine)
+        built = self.court.backend.compile(spec.kernel, self.workload.name, self.machine)
         if isinstance(built, NotBuilt):
             return _unraced(spec, "refused", f"does not compile: {built.message}")
-        return self._c_ready(spec, built)
+        return self._c_ready(spec, spec.kernel, built)
 
-    def _c_ready(self, spec: ContenderSpec, built: Built) -> Ready | Contender:
+    def _c_ready(self, spec: ContenderSpec, kernel: Kernel, built: Built) -> Ready | Contender:
         path = self.folder / f"{spec.name}-{built.sha256[:16]}.so"
         path.write_bytes(built.object)
-        judgement = judge(Subject(path, spec.threads), self.workload, self.plan, fresh_seeds(), self.judge_bench)
+        judgement = self.court.judge(built.object, kernel, self.machine, self.workload, self.plan)
         if judgement.verdict is not JudgedAs.VERIFIED:
             return _unraced(spec, "refused", f"{judgement.rung}: {judgement.reason}: {judgement.message}")
         return Ready(spec, Racer(spec.name, spec.threads, path, built.sha256), built)
@@ -79,9 +77,10 @@ class Contending:
         """What V3 says of a library. It is trusted code with pools of its own, so V0 to V2, which are about what a
         stranger's object may do, do not apply."""
         seeds = fresh_seeds()
-        arena = self.judge_bench.open_arena(np.random.Generator(np.random.PCG64(seeds["placement"])))
+        bench = make_bench(self.court.lab, blank=b"")
+        arena = bench.open_arena(np.random.Generator(np.random.PCG64(seeds["placement"])))
         try:
-            served = replace(self.judge_bench, start_arm=_served_as(racer, self.judge_bench.start_arm))
+            served = replace(bench, start_arm=_served_as(racer, bench.start_arm))
             subject = Subject(Path(racer.name), racer.threads)
             checks = replace(ALL_CHECKS, left_threads=False)
             outcome = numeric.climb(Climb(subject, self.workload, self.plan, seeds, served, arena, checks=checks))
@@ -94,12 +93,6 @@ class Contending:
                 return f"could not be verified: {message}"
             case _:
                 return None
-
-
-def open_contending(desk: Desk, workload: Workload, plan: Plan, folder: Path) -> Contending:
-    """Contenders of `workload` can be made ready."""
-    blank = blank_object(desk.backend, workload, desk.machine)
-    return Contending(desk, workload, plan, folder, make_bench(desk.lab, blank))
 
 
 def make_ready(

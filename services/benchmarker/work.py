@@ -16,7 +16,7 @@ from kernel_lab.machine import machine_class, observe
 from kernel_lab.measure.bench import Bench, Racer, open_bench
 from kernel_lab.measure.calibrate import LIGHT, Calibration, calibrate
 from kernel_lab.measure.compare import why_failed
-from kernel_lab.measure.contending import open_contending
+from kernel_lab.measure.contending import Contending
 from kernel_lab.measure.null import (
     pretended_baselines,
     pretended_comparison,
@@ -29,7 +29,7 @@ from kernel_lab.measure.race import RaceCard, Runner, race
 from kernel_lab.measure.screen import is_worth_more, screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.measure.strongest import BaselineRacing, ChosenBaselines, Field, NoBaseline, Strongest, choose_baselines
-from kernel_lab.verify.file import Desk, open_desk, threads_of
+from kernel_lab.verify.court import Court, open_court
 from kernel_lab.verify.subject import Plan
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
@@ -64,11 +64,11 @@ SEED_BITS = 62
 
 def open_effect(settings: Settings) -> Callable[[Work], Outcome]:
     """Things can be timed: the sandbox works, Assay's own kernels are compiled, the artifact store is open."""
-    desk = open_desk(settings.isolation)
+    court, machine = open_court(settings.isolation), machine_class()
     station = Station(
-        desk=desk,
-        bench=open_bench(desk, host_id(settings.data_dir)),
-        kernels=build_own_kernels(desk.backend, desk.machine, settings.data_dir / "own-kernels"),
+        court=court,
+        bench=open_bench(court.lab, machine, host_id(settings.data_dir)),
+        kernels=build_own_kernels(court.backend, machine, settings.data_dir / "own-kernels"),
         store=ArtifactStore(settings.artifacts),
         serves_null=settings.null_route,
     )
@@ -88,7 +88,7 @@ class ObjectLost(Exception):
 class Station:
     """One machine and what is known of its noise. The effect's process keeps it between work items."""
 
-    desk: Desk
+    court: Court
     bench: Bench
     kernels: OwnKernels
     store: ArtifactStore
@@ -118,10 +118,10 @@ class Station:
 
     def _profile(self, calibration: Calibration) -> MachineProfile:
         return observe(
-            self.desk.machine,
+            self.bench.machine,
             host_id=self.bench.host,
             compiler=self.kernels.toolchain,
-            isolation=str(self.desk.lab.isolation),
+            isolation=self.court.isolation,
             fma_gflops=calibration.fma_gflops,
             copy_gbps=calibration.copy_gbps,
             noise_floor=self.noise.floor,
@@ -143,7 +143,7 @@ class Station:
         at = Field(workload, task.shapes, task.regime, _threads(task))
         with _folder() as folder:
             plan = Plan(task.shapes, tolerance_scale=task.tolerance_scale, counterexamples=task.counterexamples)
-            contending = open_contending(self.desk, workload, plan, folder)
+            contending = Contending(self.court, self.bench.machine, workload, plan, folder)
             racing = BaselineRacing(self.bench, self.kernels, contending, self.noise, _fresh_rng())
             chosen = choose_baselines(racing, at)
         if isinstance(chosen, NoBaseline):
@@ -223,7 +223,7 @@ class Station:
     def _baseline_racer(self, baseline: Baseline, task: Task, folder: Path) -> Racer:
         if baseline.artifact is not None:
             return self._racer(baseline.name, baseline.artifact, task, folder)
-        specs = contenders(task.workload, self.desk.machine, _threads(task))
+        specs = contenders(task.workload, self.bench.machine, _threads(task))
         spec = next((spec for spec in specs if spec.name == baseline.name and spec.absent is None), None)
         if spec is None or spec.library is None:
             raise ObjectLost(f"the baseline {baseline.name} is not installed on this machine")
@@ -232,7 +232,7 @@ class Station:
     def _racer(self, name: str, build: Build, task: Task, folder: Path) -> Racer:
         path = folder / f"{name}.so"
         path.write_bytes(self._object(build, task))
-        threads = min(threads_of(build.kernel, self.desk.machine), _threads(task))
+        threads = min(build.kernel.threads or self.bench.machine.threads, _threads(task))
         return Racer(name, threads, path, build.object.sha256)
 
     def _object(self, build: Build, task: Task) -> bytes:
@@ -240,7 +240,7 @@ class Station:
         try:
             return self.store.get(build.object)
         except Missing:
-            built = self.desk.backend.compile(build.kernel, task.workload, task.machine)
+            built = self.court.backend.compile(build.kernel, task.workload, task.machine)
             if isinstance(built, Built) and built.sha256 == build.object.sha256:
                 return built.object
             lost = f"object {build.object.sha256} is lost and this toolchain does not rebuild it"
