@@ -48,6 +48,8 @@ class Died:
     fault_address_in: str | None
     """For example `y:after`, `x:before`, `x:readonly`."""
     stderr: str
+    private_bytes: int | None = None
+    """Memory beyond the buffers that it held when it faulted; None when it ended otherwise."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ through a read-only descriptor: no mapping of its own can then become writable. 
 with a canary around the data; what lies beyond them in a runner are guard pages.
 """
 
+import fcntl
 import hashlib
 import mmap
 import os
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kernel_lab.runner.arm import Alignment
 from kernel_lab.runner.protocol import MappedBuffer
@@ -24,18 +26,81 @@ ELEMENT = np.dtype(np.float32)
 MOST_LINES = 64
 """A natural buffer begins up to one page into its mapping: chosen, the offset within a page is what caches see."""
 CANARY = 0xA5
+SLAB_BYTES = 16 << 20
+"""Chosen: 64 mappings for the largest cold rotation (1 GiB)."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A run of pages of a memory file, as the parent sees it."""
+
+    slab: mmap.mmap
+    start: int
+    file_offset: int
+    length: int
+
+    @property
+    def content(self) -> NDArray[np.uint8]:
+        """All bytes, the parent's to write."""
+        return np.frombuffer(self.slab, np.uint8, self.length, self.start)
+
+    def release(self) -> None:
+        """The memory is given back to the system."""
+        self.slab.madvise(mmap.MADV_REMOVE, self.start, self.length)
+
+
+class MemoryFile:
+    """A memory file that only grows. The parent maps it in slabs, since every mapping of Python's costs a descriptor
+    and a cold rotation has thousands of buffers."""
+
+    def __init__(self, name: str) -> None:
+        self.descriptor = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        # nobody who holds the descriptor can pull pages from under the parent
+        fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        self.length = 0
+        self._slab: mmap.mmap | None = None
+        self._slab_at, self._slab_offset = 0, 0
+
+    def take(self, length: int) -> Pages:
+        """Fresh pages. Raises Transient when memory is short."""
+        if length >= SLAB_BYTES:
+            return Pages(self._grow(length), 0, self.length - length, length)
+        if self._slab is None or self._slab_at + length > len(self._slab):
+            self._slab, self._slab_at, self._slab_offset = self._grow(SLAB_BYTES), 0, self.length - SLAB_BYTES
+        start = self._slab_at
+        self._slab_at += length
+        return Pages(self._slab, start, self._slab_offset + start, length)
+
+    def close(self) -> None:
+        """The file lives on only where it is mapped."""
+        self._slab = None
+        os.close(self.descriptor)
+
+    def _grow(self, length: int) -> mmap.mmap:
+        offset = self.length
+        try:
+            os.ftruncate(self.descriptor, offset + length)
+            slab = mmap.mmap(self.descriptor, length, mmap.MAP_SHARED, offset=offset)
+        except OSError as error:
+            raise Transient(f"no memory for {length} bytes of shared buffers: {error.strerror}") from error
+        self.length += length
+        return slab
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a buffer lies: its pages in the file and its data within them."""
+    """Where a buffer lies: its pages and its data within them."""
 
     buffer: Buffer
     is_input: bool
     shape: tuple[int, ...]
-    file_offset: int
-    mapped_bytes: int
+    pages: Pages
     pointer_offset: int
+
+    @property
+    def mapped_bytes(self) -> int:
+        """Bytes between the guard pages."""
+        return self.pages.length
 
     @property
     def data_bytes(self) -> int:
@@ -46,14 +111,13 @@ class Place:
 class MemfdBuffers:
     """A `BufferSet`. The parent's views stay valid until `close`."""
 
-    def __init__(self, arena: "MemfdArena", number: int, axes: Axes, places: tuple[Place, ...]) -> None:
-        self.number = number
+    def __init__(self, arena: "MemfdArena", axes: Axes, places: tuple[Place, ...]) -> None:
         self.places = places
         self._arena = arena
         self._axes = dict(axes)
-        self._maps = {p.buffer.name: arena.map(p) for p in places}
-        for pages in self._maps.values():
-            np.frombuffer(pages, np.uint8)[:] = CANARY
+        self._closed = False
+        for place in places:
+            place.pages.content[:] = CANARY
 
     @property
     def axes(self) -> Axes:
@@ -112,14 +176,15 @@ class MemfdBuffers:
 
     def close(self) -> None:
         """The memory is given back; the set is of no more use."""
-        maps, self._maps = self._maps, {}
-        for pages in maps.values():  # a view itself goes with the last array over it
-            pages.madvise(mmap.MADV_REMOVE)
+        if not self._closed:
+            self._closed = True
+            for place in self.places:
+                place.pages.release()
 
     @staticmethod
     def _as_mapped(place: Place, *, writable: bool) -> MappedBuffer:
         file = 0 if place.is_input else 1
-        return MappedBuffer(file, writable, place.file_offset, place.mapped_bytes, place.pointer_offset)
+        return MappedBuffer(file, writable, place.pages.file_offset, place.mapped_bytes, place.pointer_offset)
 
     def _inputs(self) -> list[Place]:
         return [p for p in self.places if p.is_input]
@@ -129,13 +194,12 @@ class MemfdBuffers:
 
     def _view(self, place: Place) -> Array:
         count = place.data_bytes // ELEMENT.itemsize
-        flat = np.frombuffer(self._maps[place.buffer.name], ELEMENT, count, place.pointer_offset)
+        flat = np.frombuffer(place.pages.slab, ELEMENT, count, place.pages.start + place.pointer_offset)
         return flat.reshape(place.shape)
 
     def _slack_intact(self, place: Place) -> bool:
-        pages = np.frombuffer(self._maps[place.buffer.name], np.uint8)
-        end = place.pointer_offset + place.data_bytes
-        return bool((pages[: place.pointer_offset] == CANARY).all() and (pages[end:] == CANARY).all())
+        content, end = place.pages.content, place.pointer_offset + place.data_bytes
+        return bool((content[: place.pointer_offset] == CANARY).all() and (content[end:] == CANARY).all())
 
 
 class MemfdArena:
@@ -143,16 +207,14 @@ class MemfdArena:
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
-        self._inputs = os.memfd_create("inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._outputs = os.memfd_create("outputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self._inputs_read_only = os.open(f"/proc/self/fd/{self._inputs}", os.O_RDONLY | os.O_CLOEXEC)
-        self._length = {self._inputs: 0, self._outputs: 0}
-        self._made = 0
+        self._inputs, self._outputs = MemoryFile("inputs"), MemoryFile("outputs")
+        self._read_only = os.open(f"/proc/self/fd/{self._inputs.descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+        self._closed = False
 
     @property
     def descriptors(self) -> tuple[int, int, int]:
         """Inputs read-only, inputs, outputs."""
-        return self._inputs_read_only, self._inputs, self._outputs
+        return self._read_only, self._inputs.descriptor, self._outputs.descriptor
 
     def buffers(
         self, workload: Workload, axes: Axes, alignment: Alignment, *, offset_elements: int = 0
@@ -162,23 +224,15 @@ class MemfdArena:
         shift = offset_elements * ELEMENT.itemsize
         places = [self._place(b, axes, alignment, shift, is_input=True) for b in workload.inputs]
         places += [self._place(b, axes, alignment, shift, is_input=False) for b in workload.outputs]
-        self._made += 1
-        return MemfdBuffers(self, self._made, {a: axes[a] for a in workload.axes}, tuple(places))
-
-    def map(self, place: Place) -> mmap.mmap:
-        """The parent's view of a buffer's pages."""
-        descriptor = self._inputs if place.is_input else self._outputs
-        try:
-            return mmap.mmap(descriptor, place.mapped_bytes, mmap.MAP_SHARED, offset=place.file_offset)
-        except OSError as error:
-            raise Transient(f"no memory for buffer {place.buffer.name} ({place.mapped_bytes} bytes)") from error
+        return MemfdBuffers(self, {a: axes[a] for a in workload.axes}, tuple(places))
 
     def close(self) -> None:
         """All files are closed; memory lives on only where an arm still maps it."""
-        descriptors, self._length = list(self._length), {}
-        if descriptors:
-            for descriptor in (*descriptors, self._inputs_read_only):
-                os.close(descriptor)
+        if not self._closed:
+            self._closed = True
+            os.close(self._read_only)
+            self._inputs.close()
+            self._outputs.close()
 
     def _place(self, buffer: Buffer, axes: Axes, alignment: Alignment, shift: int, *, is_input: bool) -> Place:
         shape = buffer.extent(axes)
@@ -186,8 +240,5 @@ class MemfdArena:
         lead = LINE_BYTES * int(self._rng.integers(MOST_LINES)) if alignment == "natural" else 0
         mapped = max(PAGE_BYTES, -(-(data + lead + shift) // PAGE_BYTES) * PAGE_BYTES)
         pointer = mapped - data - shift if alignment == "end" else lead + shift
-        descriptor = self._inputs if is_input else self._outputs
-        offset = self._length[descriptor]
-        self._length[descriptor] += mapped
-        os.ftruncate(descriptor, offset + mapped)
-        return Place(buffer, is_input, shape, offset, mapped, pointer)
+        pages = (self._inputs if is_input else self._outputs).take(mapped)
+        return Place(buffer, is_input, shape, pages, pointer)

@@ -29,6 +29,10 @@ MAX_SETS = 4096
 GUARD_BYTES = 1 << 20
 
 HEADER = struct.Struct("<IIII")
+MAP_HEAD = struct.Struct("<IIII")
+BUFFER_ROW = struct.Struct("<IIQQQ")
+CALL_BODY = struct.Struct("<II4f")
+TIME_HEAD = struct.Struct("<QQII4f")
 
 
 class Request(IntEnum):
@@ -64,7 +68,7 @@ FIELDS = {
     Reply.MARK: struct.Struct("<"),
     Reply.RETURNED: struct.Struct("<QQQQ"),
     Reply.TIMED: struct.Struct("<QQQQQ"),
-    Reply.FAULT: struct.Struct("<QQ"),
+    Reply.FAULT: struct.Struct("<QQQ"),
 }
 """Replies of fixed size; the others are text, or one address per buffer."""
 
@@ -136,13 +140,8 @@ def load(nproc: int, filter_program: bytes, entry: str) -> bytes:
 
 def map_set(number: int, buffers: Sequence[MappedBuffer], axes: Sequence[int]) -> bytes:
     """The payload of MAP."""
-    rows = (
-        struct.pack("<IIQQQ", b.descriptor, b.writable, b.file_offset, b.mapped_bytes, b.pointer_offset)
-        for b in buffers
-    )
-    return (
-        struct.pack("<IIII", number, len(buffers), len(axes), 0) + b"".join(rows) + struct.pack(f"<{len(axes)}q", *axes)
-    )
+    rows = (BUFFER_ROW.pack(b.descriptor, b.writable, b.file_offset, b.mapped_bytes, b.pointer_offset) for b in buffers)
+    return MAP_HEAD.pack(number, len(buffers), len(axes), 0) + b"".join(rows) + struct.pack(f"<{len(axes)}q", *axes)
 
 
 def unmap(number: int) -> bytes:
@@ -152,13 +151,65 @@ def unmap(number: int) -> bytes:
 
 def call(number: int, scalars: Sequence[float]) -> bytes:
     """The payload of CALL."""
-    return struct.pack("<II4f", number, len(scalars), *_four(scalars))
+    return CALL_BODY.pack(number, len(scalars), *_four(scalars))
 
 
 def time(numbers: Sequence[int], scalars: Sequence[float], min_sample_ns: int, pause_ns: int) -> bytes:
     """The payload of TIME."""
-    head = struct.pack("<QQII4f", min_sample_ns, pause_ns, len(numbers), len(scalars), *_four(scalars))
+    head = TIME_HEAD.pack(min_sample_ns, pause_ns, len(numbers), len(scalars), *_four(scalars))
     return head + struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, as a runner written in Python reads it. The sender is trusted."""
+
+    kind: Request
+    sequence: int
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class AskedTime:
+    """The payload of TIME."""
+
+    numbers: tuple[int, ...]
+    scalars: tuple[float, ...]
+    min_sample_ns: int
+    pause_ns: int
+
+
+def decode_request(packet: bytes) -> Asked:
+    """One packet of the parent's."""
+    _, kind, sequence, _ = HEADER.unpack_from(packet)
+    return Asked(Request(kind), sequence, packet[HEADER.size :])
+
+
+def read_map(payload: bytes) -> tuple[int, list[MappedBuffer], tuple[int, ...]]:
+    """Number of the set, its buffers, and the sizes of the axes."""
+    number, buffers, axes, _ = MAP_HEAD.unpack_from(payload)
+    rows = [BUFFER_ROW.unpack_from(payload, MAP_HEAD.size + i * BUFFER_ROW.size) for i in range(buffers)]
+    sizes = struct.unpack_from(f"<{axes}q", payload, MAP_HEAD.size + buffers * BUFFER_ROW.size)
+    return number, [MappedBuffer(d, bool(w), offset, length, at) for d, w, offset, length, at in rows], sizes
+
+
+def read_unmap(payload: bytes) -> int:
+    """Number of the set."""
+    (number,) = struct.unpack("<I", payload)
+    return int(number)
+
+
+def read_call(payload: bytes) -> tuple[int, tuple[float, ...]]:
+    """Number of the set, and the scalars."""
+    number, floats, *values = CALL_BODY.unpack(payload)
+    return number, tuple(values[:floats])
+
+
+def read_time(payload: bytes) -> AskedTime:
+    """What to time, and for how long."""
+    min_sample_ns, pause_ns, sets, floats, *values = TIME_HEAD.unpack_from(payload)
+    numbers = struct.unpack_from(f"<{sets}I", payload, TIME_HEAD.size)
+    return AskedTime(numbers, tuple(values[:floats]), min_sample_ns, pause_ns)
 
 
 def _four(scalars: Sequence[float]) -> tuple[float, ...]:

@@ -98,11 +98,12 @@ struct wire_timed {
     uint64_t calls, elapsed_ns, run_delay_ns, involuntary_switches, migrated;
 };
 struct wire_fault {
-    uint64_t signal, address;
+    uint64_t signal, address, private_bytes;
 };
 
 static int channel;
 static int tasks = -1; /* /proc/self/task, opened before the sandbox may close the way to it */
+static int memory = -1; /* this process's statm, opened early for the fault handler */
 static kernel candidate;
 static uint64_t clean_fp; /* the control word before anything of the candidate ran */
 static struct set sets[MAX_SETS];
@@ -120,6 +121,22 @@ static void report(uint32_t kind, uint32_t sequence, const void *payload, uint32
 
 static void refuse(uint32_t sequence, const char *why) { report(REFUSED, sequence, why, (uint32_t)strlen(why)); }
 
+/* What RLIMIT_DATA counts: the sixth number of statm, in pages. Async-signal-safe: one read, no library. */
+static uint64_t private_bytes(void)
+{
+    char text[128];
+    ssize_t length = pread(memory, text, sizeof text - 1, 0);
+    uint64_t number = 0;
+    int field = 1;
+    for (ssize_t i = 0; i < length && field <= 6; i++) {
+        if (text[i] == ' ')
+            field++;
+        else if (field == 6 && text[i] >= '0' && text[i] <= '9')
+            number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    return number * 4096;
+}
+
 /* Async-signal-safe: one write. SA_RESETHAND has restored the default action, so the instruction faults again on
  * return and the process dies of its true signal. */
 static void on_fault(int number, siginfo_t *info, void *context)
@@ -128,7 +145,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
     struct {
         struct header header;
         struct wire_fault fault;
-    } message = {{MAGIC, FAULT, 0, sizeof(struct wire_fault)}, {(uint64_t)number, (uint64_t)(uintptr_t)info->si_addr}};
+    } message = {{MAGIC, FAULT, 0, sizeof(struct wire_fault)}, {(uint64_t)number, (uint64_t)(uintptr_t)info->si_addr, private_bytes()}};
     ssize_t ignored = write(channel, &message, sizeof message);
     (void)ignored;
 }
@@ -451,6 +468,9 @@ int main(int argc, char **argv)
         perror("/proc/self/task");
         return 2;
     }
+    char own[32];
+    snprintf(own, sizeof own, "%d/statm", getpid());
+    memory = openat(tasks, own, O_RDONLY | O_CLOEXEC);
     report(HELLO, 0, &(uint64_t){(uint64_t)getpid()}, sizeof(uint64_t));
     for (;;) {
         int descriptors[4], count;

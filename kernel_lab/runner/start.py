@@ -5,7 +5,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from kernel_lab.workloads.workload import Workload
 from schemas.faults import Bug
 
 RUNNER_SOURCE = Path(__file__).with_name("runner.c")
-OPEN_FILES = 64
-"""Chosen: the channel, three standard streams, a library being loaded and the files of one MAP."""
+CHANNEL = "{channel}"
+"""Stands for the descriptor of the channel in a command line."""
+OPEN_FILES = 256
+"""Chosen: a candidate needs ten, torch opens about a hundred while it is imported."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,16 @@ class Lab:
         inputs_writable: bool,
     ) -> ProcessArm | LoadFailed:
         with ExitStack() as cleanup:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            cleanup.callback(theirs.close)
             tasks = _reserve_descriptor(cleanup) if self.isolation.mode == "landlock" else None
-            argv = (str(self.runner), str(theirs.fileno()), str(-1 if tasks is None else tasks))
             program = Program(
-                argv,
+                (str(self.runner), CHANNEL, str(-1 if tasks is None else tasks)),
                 (self.runner,),
                 environment=environment,
                 bounds=_bounds(limits),
-                descriptors=(theirs.fileno(), *(() if tasks is None else (tasks,))),
+                descriptors=() if tasks is None else (tasks,),
                 tasks_descriptor=tasks,
             )
-            arm = ProcessArm(spawn_sandboxed(program, self.sandbox), ours, limits, inputs_writable=inputs_writable)
+            arm = _open_arm(program, self.sandbox, limits, inputs_writable=inputs_writable)
             pid = arm.hello()
             loaded = object_file(object_path)
             cleanup.callback(os.close, loaded)
@@ -161,9 +160,8 @@ def thread_environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": str(threads),
         "OPENBLAS_THREAD_TIMEOUT": "20",
         "MKL_NUM_THREADS": str(threads),
-        "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
-        "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-        "MALLOC_TOP_PAD_": str(1 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
     }
 
 
@@ -205,13 +203,20 @@ def _start_library(
 ) -> ProcessArm | LoadFailed:
     """Trusted code: not confined, but tied to the parent's life and limited in time and memory like any arm."""
     trusted = Sandbox(Isolation("none", "a trusted library"), sandbox.launcher)
-    with ExitStack() as cleanup:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        cleanup.callback(theirs.close)
-        argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, str(theirs.fileno()))
-        names = {**environment, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        program = Program(argv, environment=names, bounds=_bounds(limits), descriptors=(theirs.fileno(),))
-        arm = ProcessArm(spawn_sandboxed(program, trusted), ours, limits, inputs_writable=inputs_writable)
-        arm.hello()
-        failed = arm.load(protocol.load(0, b"", workload.name), ())
-    return failed or arm
+    argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, CHANNEL)
+    names = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    program = Program(argv, environment=names, bounds=_bounds(limits))
+    arm = _open_arm(program, trusted, limits, inputs_writable=inputs_writable)
+    arm.hello()
+    return arm.load(protocol.load(0, b"", workload.name), ()) or arm
+
+
+def _open_arm(program: Program, sandbox: Sandbox, limits: Limits, *, inputs_writable: bool) -> ProcessArm:
+    """`program` is running with its end of a channel in place of `CHANNEL`. The parent keeps no copy of that end, or it
+    would never see it close."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        number = theirs.fileno()
+        argv = tuple(str(number) if part == CHANNEL else part for part in program.argv)
+        connected = replace(program, argv=argv, descriptors=(*program.descriptors, number))
+        return ProcessArm(spawn_sandboxed(connected, sandbox), ours, limits, inputs_writable=inputs_writable)

@@ -221,8 +221,10 @@ def run_sandboxed(
     read_only: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
     bounds: Bounds | None = None,
+    keep_bytes: int = 1 << 14,
 ) -> Completed:
-    """A compiler has run, with `work_dir` as its only writable place. Raises Transient when the sandbox failed."""
+    """A compiler has run, with `work_dir` as its only writable place; `keep_bytes` of its output are kept. Raises
+    Transient when the sandbox failed."""
     bounds = bounds or Bounds()
     names = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(work_dir), **(environment or {})}
     program = Program(tuple(argv), tuple(read_only), work_dir, names, bounds, compiler_filter())
@@ -231,7 +233,9 @@ def run_sandboxed(
         status = running.wait(bounds.wall_s)
         ended = running.kill()
         elapsed_s = time.monotonic() - started
-        completed = Completed(ended if status is None else status, running.output(), status is None, elapsed_s)
+        completed = Completed(
+            ended if status is None else status, running.output(keep_bytes), status is None, elapsed_s
+        )
     if completed.exit_status == CANNOT_START and not completed.timed_out:
         raise Transient(f"the sandbox could not start {argv[0]}: {completed.output[:500]}")
     return completed
