@@ -33,6 +33,8 @@ class Effort:
 
 LIGHT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT, bandwidth_rounds=1)
 """At service start and before a race: about six seconds."""
+TOP_UP = Effort(pairs=5, quads=2, regime=Regime.HOT, bandwidth_rounds=0)
+"""Before work on a machine that is not known to be fit: about a second."""
 FULL = Effort(pairs=NOISE_PAIRS, quads=6, regime=Regime.COLD, bandwidth_rounds=3)
 """`assay machine calibrate`: about half a minute."""
 

@@ -14,7 +14,7 @@ from kernel_lab.backends.backend import Built
 from kernel_lab.baselines import contenders
 from kernel_lab.machine import machine_class, observe
 from kernel_lab.measure.bench import Bench, Racer, open_bench
-from kernel_lab.measure.calibrate import LIGHT, Calibration, calibrate
+from kernel_lab.measure.calibrate import LIGHT, TOP_UP, Calibration, calibrate, take_a_a_pairs
 from kernel_lab.measure.compare import why_failed
 from kernel_lab.measure.contending import Contending
 from kernel_lab.measure.null import (
@@ -134,8 +134,12 @@ class Station:
         return self.calibration
 
     def _calibrated(self) -> Calibration:
-        """A fresh process knows nothing of the machine yet, for example after its predecessor was killed."""
-        return self.calibration or self._calibrate()
+        """A fresh process knows nothing of the machine yet, for example after its predecessor was killed. One that found
+        it unfit looks again before each work item: noise passes."""
+        calibration = self.calibration or self._calibrate()
+        if not self.noise.fit:
+            self.noise = self.noise.grown(take_a_a_pairs(self.bench, self.kernels, TOP_UP, _fresh_rng()))
+        return calibration
 
     def _choose(self, task: Task) -> Chosen | NoneFound:
         self._calibrated()
