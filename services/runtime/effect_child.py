@@ -1,48 +1,20 @@
 """The effect's own process: opens one effect, then serves work items until its parent closes the pipe.
 
-Protocol on stdin and stdout: frames of an 8-byte big-endian length and a pickle. First in: `Opening`. First out:
-`Done(None)` when the effect is open, or `Raised`. Then one reply for each work item. An exception that is no Fault is a
-bug: it ends this process with a traceback and status 1, which the host tells from a killed child by the exit status.
+An exception that is no Fault is a bug: it ends this process with a traceback and status 1, which the host tells from a
+killed child by the exit status.
 """
 
 import os
 import pickle
-import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO
 
 from schemas.faults import Fault, Misconfigured
+from services.runtime.effect_wire import LENGTH, Done, Opening, Raised, pack
 from services.runtime.lifeline import die_with
 from services.runtime.settings import Settings
-
-LENGTH = struct.Struct(">Q")
-
-
-@dataclass(frozen=True)
-class Opening:
-    """What to open: `entry` is `module:function`, called once with the settings."""
-
-    entry: str
-    settings: Settings
-
-
-@dataclass(frozen=True)
-class Done:
-    outcome: Any
-
-
-@dataclass(frozen=True)
-class Raised:
-    fault: Fault
-
-
-def pack(value: object) -> bytes:
-    """One frame."""
-    body = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    return LENGTH.pack(len(body)) + body
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from schemas.faults import Bug, Transient
-from services.runtime.effect_child import LENGTH, Done, Opening, Raised, pack
+from services.runtime.effect_wire import LENGTH, Done, Opening, Raised, pack
 from services.runtime.settings import Settings
 
 

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from schemas.envelope import Message
 from schemas.faults import Poison, Transient
 from services.runtime.bus import PubAck, Sequenced, StreamState
-from services.runtime.nats_link import Inbox, Link, Refused, parse_answer
+from services.runtime.nats_link import Inbox, Link, Refused, message_of, parse_answer
 from services.runtime.nats_reader import Reader
 from services.runtime.settings import Settings
 
@@ -201,11 +201,6 @@ class NatsBucket:
 
     def _subject(self, key: str) -> str:
         return f"$KV.{self._name}.{key}"
-
-
-def message_of(message: Msg) -> Message:
-    """What was published, with a copy of its headers."""
-    return Message(message.subject, dict(message.headers or {}), message.data)
 
 
 def _delivery(link: Link, message: Msg) -> NatsDelivery:

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from schemas.envelope import Message
 from schemas.faults import Misconfigured, NotAllowed, Poison, Transient
 from services.runtime.settings import Settings
 
@@ -24,6 +25,7 @@ RECONNECT_WAIT_S = 1
 NO_LIMIT = -1
 """nats-py closes for good, with no exception, after 60 attempts (#735)."""
 CLOSE_TIMEOUT_S = 2.0
+OWN_HEADERS = "Nats-"
 
 _DENIED = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"', re.IGNORECASE)
 _UNAUTHORIZED = "authorization violation"
@@ -77,6 +79,7 @@ class Link:
         self.inbox_prefix = inbox_prefix
         self._client = Client()
         self._up = asyncio.Event()
+        self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._denials: dict[str, asyncio.Future[None]] = {}
 
@@ -178,16 +181,18 @@ class Link:
             log.warning("nats did not close in good order", error=str(error))
 
     async def _unless_denied(self, subject: str, asking: Awaitable[Msg]) -> Msg:
-        """A violation reaches nats-py's caller only as a timeout: the reason, told to error_cb, ends the wait."""
+        """The answer, or at once the reason why none will come: nats-py would only time out."""
         key = subject.lower()
         denial = self._denials.setdefault(key, asyncio.get_running_loop().create_future())
         reply = asyncio.ensure_future(asking)
         try:
-            first: set[asyncio.Future[Any]] = {reply, denial}
+            first: set[asyncio.Future[Any]] = {reply, denial, self._lost}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-            if denial.done() and not reply.done():
+            if reply.done():
+                return reply.result()
+            if denial.done():
                 raise NotAllowed(f"these credentials may not publish {subject}")
-            return reply.result()
+            raise Transient(f"{subject}: the connection was lost before the answer")
         finally:
             reply.cancel()
             self._denials.pop(key, None)
@@ -207,14 +212,23 @@ class Link:
 
     async def _on_disconnected(self) -> None:
         self._up.clear()
+        if not self._lost.done():
+            self._lost.set_result(None)
         log.warning("nats disconnected")
 
     async def _on_reconnected(self) -> None:
+        self._lost = asyncio.get_running_loop().create_future()
         self._up.set()
         log.info("nats reconnected")
 
     async def _on_closed(self) -> None:
         self._up.set()  # whoever waits shall hear that it is over
+
+
+def message_of(message: Msg) -> Message:
+    """What was published: NATS' own headers are left out, the others copied."""
+    headers = {name: value for name, value in (message.headers or {}).items() if not name.startswith(OWN_HEADERS)}
+    return Message(message.subject, headers, message.data)
 
 
 def parse_answer(subject: str, data: bytes) -> dict[str, Any]:

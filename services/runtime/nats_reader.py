@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 import structlog
 from nats.aio.msg import Msg
 
-from schemas.envelope import Message
 from schemas.faults import Transient
 from services.runtime.bus import Sequenced
-from services.runtime.nats_link import Inbox, Link
+from services.runtime.nats_link import Inbox, Link, message_of
 
 PULL_EXPIRES_S = 1.0
 IDLE_S = 0.5
@@ -122,4 +121,4 @@ class Reader:
         self._delivered += 1
         self._left -= 1
         self._asked = self._left > 0
-        return (Sequenced(Message(message.subject, dict(headers), message.data), sequence.stream),)
+        return (Sequenced(message_of(message), sequence.stream),)

@@ -18,7 +18,6 @@ REASON = "assay-parked-reason"
 REASON_LIMIT_BYTES = 2048
 """Headers must stay small: the whole message counts against the payload limit."""
 OWN_HEADERS = (SUBJECT, STREAM, SEQ, REASON)
-TRANSPORT_PREFIX = "nats-"
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class Parked:
 async def park(bus: Bus, service: str, message: Message, stream: str, seq: int, reason: str) -> None:
     """`message` is in the parked stream, once per service and sequence."""
     one_line = " ".join(clip(reason, REASON_LIMIT_BYTES).split())
-    headers = {name: value for name, value in message.headers.items() if not name.lower().startswith(TRANSPORT_PREFIX)}
-    headers |= {SUBJECT: message.subject, STREAM: stream, SEQ: str(seq), REASON: one_line}
+    headers = {**message.headers, SUBJECT: message.subject, STREAM: stream, SEQ: str(seq), REASON: one_line}
     await bus.publish(Message(f"{PARKED_PREFIX}.{service}.{stream}", headers, message.body), _id(service, stream, seq))
 
 
@@ -62,12 +60,7 @@ async def replay(bus: Bus, found: Parked, event_id: UUID) -> None:
 def _unpacked(message: Message, seq: int) -> Parked:
     if SUBJECT not in message.headers:
         raise Bug(f"{PARKED_STREAM} message {seq} has no {SUBJECT} header")
-    hidden = (*OWN_HEADERS,)
-    headers = {
-        name: value
-        for name, value in message.headers.items()
-        if name not in hidden and not name.lower().startswith(TRANSPORT_PREFIX)
-    }
+    headers = {name: value for name, value in message.headers.items() if name not in OWN_HEADERS}
     return Parked(
         seq=seq,
         service=message.subject.split(".")[2],
