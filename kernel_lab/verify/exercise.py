@@ -17,6 +17,10 @@ POISONS = (0x7FA5A5A5, 0xC59C4B3C)
 ELEMENT_ALIGNED = 1
 """Elements by which `natural` buffers are shifted: pointers are aligned to the element size only (workloads.md)."""
 
+MOST_OF_MEMORY = 0.75
+"""A crash that finds so much of the limit in use is blamed on it (chosen: the request that fails may be large, and no
+honest kernel holds half of it)."""
+
 Outputs = dict[str, Array]
 
 
@@ -75,7 +79,7 @@ class Exerciser:
             case OverTime(limit_s):
                 return Finding(Reason.TIMED_OUT, f"the call was not back after {limit_s:g} s")
             case Died():
-                return why_died(outcome)
+                return why_died(outcome, self.climb.limits(self.threads).memory_bytes)
 
     def _left_behind(self, returned: Returned) -> Finding | None:
         if self.climb.checks.fp_control and returned.fp_control_after != returned.fp_control_before:
@@ -119,8 +123,8 @@ def exercising(climb: Climb, threads: int, *, inputs_writable: bool) -> Iterator
         exerciser.close()
 
 
-def why_died(died: Died) -> Finding | CouldNot:
-    """The reason for a process that ended inside a call."""
+def why_died(died: Died, memory_bytes: int) -> Finding | CouldNot:
+    """The reason for a process that ended inside a call under a limit of `memory_bytes`."""
     where = died.fault_address_in
     said = f"; stderr: {died.stderr.strip()[:500]}" if died.stderr.strip() else ""
     buffer, _, side = (where or "").partition(":")
@@ -128,8 +132,16 @@ def why_died(died: Died) -> Finding | CouldNot:
         return Finding(Reason.WROTE_INPUT, f"it wrote to its input {buffer}{said}")
     if side in ("before", "after"):
         return Finding(Reason.OUT_OF_BOUNDS, f"it touched the guard page {side} {buffer}{said}")
-    if died.signal == "SIGKILL":
-        return CouldNot(RungStatus.TOOL_FAILURE, f"the runner was killed from outside{said}")
+    match died.signal:
+        case "SIGKILL":
+            return CouldNot(RungStatus.TOOL_FAILURE, f"the runner was killed from outside{said}")
+        case "SIGXCPU":
+            return Finding(Reason.TIMED_OUT, f"it used up its processor time{said}")
+        case "SIGSYS":
+            return Finding(Reason.FORBIDDEN_CONSTRUCT, f"it made a system call that no kernel needs{said}")
+    if died.private_bytes is not None and died.private_bytes > MOST_OF_MEMORY * memory_bytes:
+        held = f"it held {died.private_bytes >> 20} of {memory_bytes >> 20} MiB"
+        return Finding(Reason.OUT_OF_MEMORY, f"{died.signal} when {held}: an allocation failed unseen{said}")
     if died.signal is not None:
         return Finding(Reason.CRASHED, f"{died.signal}{said}")
     return Finding(Reason.CRASHED, f"the process ended with status {died.exit_status} inside the call{said}")
