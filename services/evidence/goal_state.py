@@ -6,6 +6,7 @@ goal costs time linear in its facts.
 """
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -180,7 +181,7 @@ def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
 
 def digest(goal: Goal) -> str:
     """Equal for goal files that ask for the same, however they are written."""
-    return hashlib.sha256(goal.model_dump_json().encode()).hexdigest()
+    return hashlib.sha256(json.dumps(goal.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
 
 def trials(generation: Generation) -> tuple[Trial, ...]:

@@ -1,4 +1,4 @@
-"""`python -m services.librarian`: recorder, curator, desk and timekeeper in one process. One copy leads, others spare."""
+"""`python -m services.librarian`: recorder, curator, desk and timekeeper in one process. One leads, others wait."""
 
 import structlog
 
