@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -123,23 +123,26 @@ class Confined:
     """A running program. Closing it leaves nothing of it behind. The thread that started it must outlive it: the kernel
     ties the program's life to that thread."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output: int, info: int | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], output: int, told: int | None) -> None:
         self._process = process
         self._pidfd = os.pidfd_open(process.pid)
         self._output = output
-        self._info = info
+        self._told = told
 
     def wait(self, timeout_s: float) -> int | None:
         """The exit status, or None when the program is still running after `timeout_s`."""
         if not _readable(self._pidfd, timeout_s):
             return None
-        return _as_shell(self._process.wait())
+        returncode = self._process.wait()
+        if self._told is not None and returncode >= 0 and "exit-code" not in self._report:
+            return CANNOT_START  # bwrap ended without an end of its program to tell
+        return _as_shell(returncode)
 
     def kill(self) -> int:
         """Nothing of the program is left; its exit status. Raises Transient when the machine cannot end it."""
         if self._process.poll() is None:
             # the launcher sweeps its descendants on SIGTERM; bwrap's pid namespace dies with bwrap
-            self._process.send_signal(signal.SIGTERM if self._info is None else signal.SIGKILL)
+            self._process.send_signal(signal.SIGTERM if self._told is None else signal.SIGKILL)
         status = self.wait(END_GRACE_S)
         if status is None or not self._namespace_ended():
             raise Transient(f"sandbox process {self._process.pid} did not end within {END_GRACE_S} s of being killed")
@@ -156,7 +159,7 @@ class Confined:
         try:
             self.kill()
         finally:
-            for descriptor in (self._pidfd, self._output, self._info):
+            for descriptor in (self._pidfd, self._output, self._told):
                 if descriptor is not None:
                     os.close(descriptor)
             self._pidfd = -1
@@ -171,7 +174,7 @@ class Confined:
 
     def _namespace_ended(self) -> bool:
         """bwrap may be gone before the kernel has reaped its pid namespace: wait for the namespace's first process."""
-        first = self._first_process()
+        first = self._report.get("child-pid")
         if first is None:
             return True
         try:
@@ -183,11 +186,15 @@ class Confined:
         finally:
             os.close(descriptor)
 
-    def _first_process(self) -> int | None:
-        if self._info is None:
-            return None
-        text = os.read(self._info, 4096)  # bwrap is gone: this is what it wrote, or the end
-        return int(json.loads(text)["child-pid"]) if text else None
+    @cached_property
+    def _report(self) -> dict[str, int]:
+        """What bwrap, which is gone by now, told about its program."""
+        if self._told is None:
+            return {}
+        with suppress(BlockingIOError):
+            documents = os.read(self._told, 4096).splitlines()
+            return {name: value for one in documents for name, value in json.loads(one).items()}
+        return {}
 
 
 def spawn_sandboxed(program: Program, sandbox: Sandbox) -> Confined:
@@ -195,7 +202,7 @@ def spawn_sandboxed(program: Program, sandbox: Sandbox) -> Confined:
     with ExitStack() as cleanup:
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)
-        command, passed, info = _command(program, sandbox, cleanup)
+        command, passed, told = _command(program, sandbox, cleanup)
         try:
             process = subprocess.Popen(
                 command,
@@ -209,8 +216,10 @@ def spawn_sandboxed(program: Program, sandbox: Sandbox) -> Confined:
             )
         except OSError as error:
             os.close(output)
+            if told is not None:
+                os.close(told)
             raise Transient(f"cannot start {command[0]}: {error}") from error
-        return Confined(process, output, info)
+        return Confined(process, output, told)
 
 
 def run_sandboxed(
@@ -242,33 +251,32 @@ def run_sandboxed(
 
 
 def _command(program: Program, sandbox: Sandbox, cleanup: ExitStack) -> tuple[list[str], tuple[int, ...], int | None]:
-    """The command line, the descriptors that it inherits, and where bwrap tells its first process."""
-    launch = [str(sandbox.launcher), *program.bounds.options()]
-    passed = list(program.descriptors)
-    filter_options: list[str] = []
+    """The command line, the descriptors that it inherits, and where bwrap tells how its program fares."""
+    launch, passed = [str(sandbox.launcher)], list(program.descriptors)
+    options = program.bounds.options()
     if program.filter and sandbox.isolation.mode != "none":
         passed.append(_memory_file(program.filter, cleanup))
-        filter_options = ["--seccomp", str(passed[-1])]
+        options += ["--seccomp", str(passed[-1])]
     match sandbox.isolation.mode:
         case "bwrap":
-            info, told = os.pipe()
+            status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             cleanup.callback(os.close, told)
-            inside = [str(sandbox.isolation.bwrap), *namespaces(), *_mounts(program), *filter_options]
-            inside += ["--info-fd", str(told), "--", *program.argv]
-            return [*launch, "--", *inside], (*passed, told), info
+            outside = [str(sandbox.isolation.bwrap), *namespaces(), *_mounts(program, sandbox.launcher)]
+            outside += ["--json-status-fd", str(told), "--"]
+            return [*outside, *launch, *options, "--", *program.argv], (*passed, told), status
         case "landlock":
             passed.append(_ruleset(program, cleanup))
-            confine = ["--landlock", str(passed[-1]), *filter_options]
+            options += ["--landlock", str(passed[-1])]
             if program.tasks_descriptor is not None:
-                confine += ["--tasks", str(program.tasks_descriptor)]
-            return [*launch, "--supervise", *confine, "--", *program.argv], tuple(passed), None
+                options += ["--tasks", str(program.tasks_descriptor)]
+            return [*launch, "--supervise", *options, "--", *program.argv], tuple(passed), None
         case "none":
-            return [*launch, "--supervise", "--", *program.argv], tuple(passed), None
+            return [*launch, "--supervise", *options, "--", *program.argv], tuple(passed), None
 
 
-def _mounts(program: Program) -> list[str]:
+def _mounts(program: Program, launcher: Path) -> list[str]:
     mounts = [*system_mounts(), "--proc", "/proc", "--dev-bind", "/dev/null", "/dev/null"]
-    for path in program.read_only:
+    for path in (launcher, *program.read_only):
         mounts += ["--ro-bind", str(path), str(path)]
     if program.work_dir:
         mounts += ["--bind", str(program.work_dir), str(program.work_dir), "--chdir", str(program.work_dir)]

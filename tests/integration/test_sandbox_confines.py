@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,9 +56,9 @@ def running_with(name: str) -> list[str]:
 
 
 @pytest.fixture
-def unmistakable() -> Iterator[str]:
+def unmistakable() -> str:
     """A number of seconds that no other sleep uses."""
-    yield f"{4000 + os.getpid() % 1000}.{time.monotonic_ns() % 1000003}"
+    return f"{4000 + os.getpid() % 1000}.{time.monotonic_ns() % 1000003}"
 
 
 def test_a_compiler_finds_its_parts_and_writes_its_object(sandbox: Sandbox, work: Path) -> None:
@@ -142,24 +141,22 @@ def test_a_fork_bomb_ends_with_its_time(sandbox: Sandbox, work: Path) -> None:
     assert running_with(program) == []
 
 
-def test_memory_time_and_output_are_bounded(sandbox: Sandbox, work: Path) -> None:
-    grows = compiled(
-        work,
-        "#include <stdlib.h>\n#include <string.h>\nint main(void) { for (;;) memset(malloc(1 << 20), 1, 1 << 20); }",
-    )
-    assert (
-        run_sandboxed((grows,), work_dir=work, sandbox=sandbox, bounds=Bounds(memory_bytes=64 << 20)).signal
-        == "SIGSEGV"
-    )
-    spins = compiled(work, 'int main(void) { for (;;) __asm__ volatile(""); }')
-    assert run_sandboxed((spins,), work_dir=work, sandbox=sandbox, bounds=Bounds(cpu_s=1)).signal in {
-        "SIGXCPU",
-        "SIGKILL",
-    }
-    writes = compiled(work, '#include <unistd.h>\nint main(void) { for (;;) write(1, "endless ", 8); }')
-    completed = run_sandboxed((writes,), work_dir=work, sandbox=sandbox, bounds=Bounds(file_bytes=1 << 16))
-    assert completed.signal == "SIGXFSZ"
-    assert len(completed.output) == 1 << 14
+ENDLESS = {
+    "memory": ("for (;;) memset(malloc(1 << 20), 1, 1 << 20);", Bounds(memory_bytes=64 << 20), {"SIGSEGV"}),
+    "time": ('for (;;) __asm__ volatile("");', Bounds(cpu_s=1), {"SIGXCPU", "SIGKILL"}),
+    "output": ('for (;;) write(1, "endless ", 8);', Bounds(file_bytes=1 << 16), {"SIGXFSZ"}),
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_what_has_no_end_is_bounded(sandbox: Sandbox, work: Path, what: str) -> None:
+    body, bounds, signals = ENDLESS[what]
+    includes = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+    program = compiled(work, f"{includes}int main(void) {{ {body} }}")
+    completed = run_sandboxed((program,), work_dir=work, sandbox=sandbox, bounds=bounds)
+    assert completed.signal in signals
+    assert not completed.timed_out
+    assert len(completed.output) <= 1 << 14
 
 
 def test_a_program_that_is_not_there_is_a_fault_of_the_tool(sandbox: Sandbox, work: Path) -> None:

@@ -65,6 +65,7 @@ def test_a_map_request_is_read_as_it_was_written(number: int, buffers: list[Mapp
     assert protocol.read_map(asked.payload) == (number, buffers, tuple(axes))
 
 
+NANOSECONDS = st.integers(0, 2**63)
 FLOATS = st.lists(st.floats(width=32, allow_nan=False), max_size=protocol.MAX_FLOATS)
 
 
