@@ -76,15 +76,19 @@ class GccBackend:
         )
 
     def _not_compiled(self, folder: Path, command: tuple[str, ...], done: Completed) -> NotBuilt:
-        """A source that compiles once nobody states the prototype has another signature."""
+        """A source that only the stated prototype makes wrong has another signature."""
         failure = self._not_made(folder, done, "does not compile")
-        if failure.reason is not Reason.DOES_NOT_COMPILE or not (folder / PROTOTYPE).read_text():
+        prototype = (folder / PROTOTYPE).read_text()
+        if failure.reason is not Reason.DOES_NOT_COMPILE or not prototype:
             return failure
         alone = tuple(part for part in command if part not in ("-include", PROTOTYPE))
-        if self._run((*alone, "-fsyntax-only"), folder).exit_status != 0:
+        if self._parses(command, folder) or not self._parses(alone, folder):
             return failure
-        expected = (folder / PROTOTYPE).read_text().splitlines()[-1]
+        expected = prototype.splitlines()[-1]
         return NotBuilt(Reason.WRONG_SIGNATURE, f"another signature than `{expected}`", failure.diagnostics)
+
+    def _parses(self, command: tuple[str, ...], folder: Path) -> bool:
+        return self._run((*command, "-fsyntax-only"), folder).exit_status == 0
 
     def _not_made(self, folder: Path, done: Completed, what: str) -> NotBuilt:
         if done.timed_out or done.signal == "SIGXCPU":
