@@ -70,6 +70,7 @@ class EmbeddedPostgres:
         self.folder = folder
         self.data = folder / "data"
         self.log_file = folder / "postgres.log"
+        self._socket_note = folder / "socket_folder"
         self._settings = {**SERVER_SETTINGS, **settings}
         self._run_as = run_as
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,6 +84,7 @@ class EmbeddedPostgres:
         self._recover_from_killed_run()
         if not self.data.exists():
             self._initialise(run_as)
+        _require_space(self.folder, FULL_DISK_BYTES)
         self._launch(run_as)
         self._await_ready(timeout_s)
 
@@ -147,7 +149,6 @@ class EmbeddedPostgres:
             raise Misconfigured(f"{self.data} is served by process {pid} already; stop it first (assay down)")
         _await_detached(lines)
         lock.unlink(missing_ok=True)
-        _remove_stale_socket_folder(lines, keep=self._socket_folder)
 
     def _initialise(self, run_as: RunAs) -> None:
         _require_space(self.folder, NEW_CLUSTER_BYTES)
@@ -187,6 +188,7 @@ class EmbeddedPostgres:
                 self._explain_exit()
             if time.monotonic() > deadline:
                 self.stop()
+                _require_space(self.folder, FULL_DISK_BYTES)
                 raise Misconfigured(f"Postgres was not ready after {timeout_s:g} s; see {self.log_file}")
             time.sleep(0.01)
 
@@ -210,14 +212,23 @@ class EmbeddedPostgres:
 
     def _make_socket_folder(self) -> Path:
         if self._socket_folder is None:
+            self._forget_socket_folder()  # of an owner that was killed
             self._socket_folder = Path(tempfile.mkdtemp(prefix=SOCKET_FOLDER_PREFIX, dir=_short_temporary_folder()))
+            self._socket_note.write_text(str(self._socket_folder))
         self._socket_folder.mkdir(mode=0o700, exist_ok=True)
         return self._socket_folder
 
     def _remove_socket_folder(self) -> None:
         if self._socket_folder is not None:
-            shutil.rmtree(self._socket_folder, ignore_errors=True)
+            self._forget_socket_folder()
         self._socket_folder = None
+
+    def _forget_socket_folder(self) -> None:
+        """The folder that the note names is gone, and the note too."""
+        noted = Path(self._socket_note.read_text()) if self._socket_note.exists() else None
+        if noted is not None and noted.name.startswith(SOCKET_FOLDER_PREFIX):
+            shutil.rmtree(noted, ignore_errors=True)
+        self._socket_note.unlink(missing_ok=True)
 
 
 def _binaries() -> Path:
@@ -308,9 +319,3 @@ def _await_detached(lock_lines: list[str], timeout_s: float = 10.0) -> None:
 def _attached(segment: str) -> bool:
     rows = (line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:])
     return any(row[1] == segment and int(row[6]) > 0 for row in rows)
-
-
-def _remove_stale_socket_folder(lock_lines: list[str], keep: Path | None) -> None:
-    folder = Path(lock_lines[4]) if len(lock_lines) > 4 and lock_lines[4] else None
-    if folder and folder != keep and folder.name.startswith(SOCKET_FOLDER_PREFIX):
-        shutil.rmtree(folder, ignore_errors=True)

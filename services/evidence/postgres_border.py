@@ -20,6 +20,7 @@ _AWAY = (
     asyncpg.InsufficientResourcesError,  # class 53: disk full, out of memory, too many connections
     asyncpg.TransactionRollbackError,  # class 40: serialization, deadlock
     asyncpg.InterfaceError,  # the connection was closed under us
+    asyncpg.InternalClientError,  # the server said goodbye between two statements: "operation (2) is in progress"
     OSError,  # refused, reset, no such socket; TimeoutError is one too
 )
 _SETUP = (

@@ -27,10 +27,10 @@ async def log(request: pytest.FixtureRequest) -> AsyncIterator[Log]:
     if request.param == "memory":
         yield MemoryLog(ticking())
         return
-    async with fresh_database(request.getfixturevalue("postgres_server")) as database:
-        made = PostgresLog(database.recorder_dsn, clock=ticking())
-        yield made
-        await made.close()
+    database = await fresh_database(request.getfixturevalue("postgres_server"))
+    made = PostgresLog(database.recorder_dsn, clock=ticking())
+    yield made
+    await made.close()
 
 
 async def read(log: Log, **wanted: Any) -> list[Recorded[Any]]:
