@@ -135,6 +135,8 @@ class Space:
 
 
 def _allowed(name: str, values: tuple[Gene, ...], limits: SpaceLimits) -> tuple[Gene, ...]:
+    if name not in limits.include and name not in limits.exclude:
+        return values
     included = limits.include.get(name, values)
     excluded = limits.exclude.get(name, ())
     return tuple(value for value in values if _holds(included, value) and not _holds(excluded, value))

@@ -112,7 +112,7 @@ class _Basket:
 
 
 def _fill_island(brief: Brief, terrain: Terrain, island: int, count: int, basket: _Basket) -> None:
-    rng = np.random.default_rng((brief.seed, island))
+    rng = np.random.default_rng((brief.seed, brief.generation, island))
     left = count
     left -= basket.add(_warm(brief, terrain), terrain, island, WARM_START, math.ceil(count * WARM_SHARE))
     for name, most in plan(brief, terrain, count):
