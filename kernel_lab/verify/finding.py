@@ -14,6 +14,8 @@ class Climbed:
     checks: int
     worst: Worst | None = None
     """The output closest to its bound."""
+    note: str = ""
+    """What the rung left to a deeper one, for the record."""
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,8 @@ def _climb(step: Step, climb: Climb) -> _Step:
     started = time.perf_counter()
     outcome = step.climb(climb)
     match outcome:
-        case Climbed(checks):
-            status, message = RungStatus.PASSED, ""
+        case Climbed(checks, note=message):
+            status = RungStatus.PASSED
         case Finding():
             checks, status, message = 0, RungStatus.FAILED, outcome.message
         case CouldNot():

@@ -27,8 +27,9 @@ from kernel_lab.verify.exercise import Exerciser, Outputs, exercising
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
 from kernel_lab.verify.subject import Climb, Depth
 from kernel_lab.workloads.workload import Axes, Distribution
-from schemas.enums import Reason
+from schemas.enums import Reason, RungStatus
 from schemas.verdict import Worst
+from schemas.work import Counterexample
 
 MAX_ELEMENTS = 1 << 18
 """Largest cheap draw, all arguments together (chosen: drawing it, its float64 reference and its bound take about 5 ms,
@@ -128,11 +129,24 @@ def _draw(climb: Climb, distribution: Distribution, axes: Axes, n: int, alignmen
     )
 
 
+def known_here(climb: Climb) -> tuple[Counterexample, ...]:
+    """The known counterexamples of this workload that are affordable at this depth."""
+    most = MAX_DEEP_ELEMENTS if climb.plan.depth is Depth.DEEP else MAX_ELEMENTS
+    mine = (known for known in climb.plan.counterexamples if known.workload == climb.workload.name)
+    return tuple(known for known in mine if elements(climb.workload, known.axes) <= most)
+
+
+def _left_over(climb: Climb) -> str:
+    mine = [known for known in climb.plan.counterexamples if known.workload == climb.workload.name]
+    left = len(mine) - len(known_here(climb))
+    return f"{left} known counterexamples are too large for this depth" if left else ""
+
+
 def _old_wounds(climb: Climb, exercisers: list[Exerciser]) -> Finding | CouldNot | None:
     """The inputs that caught earlier candidates of this workload."""
-    for known in climb.plan.counterexamples if climb.checks.counterexamples else ():
+    for known in known_here(climb) if climb.checks.counterexamples else ():
         distribution = distribution_named(climb.workload, known.distribution)
-        if known.workload != climb.workload.name or distribution is None:
+        if distribution is None:
             continue
         draw = Draw(known.distribution, dict(known.axes), known.seed, known.alignment)
         prepared = prepare(climb.workload, distribution, draw)
@@ -153,7 +167,9 @@ def _every_draw(climb: Climb, exercisers: list[Exerciser]) -> RungOutcome:
         outcome = _at_every_thread_count(climb, exercisers, prepare(climb.workload, distribution, draw), tally)
         if outcome is not None:
             return outcome
-    return _beyond_class(climb, tally) or Climbed(tally.checks + len(tally.pools), tally.worst)
+    if tally.worst is None:
+        return CouldNot(RungStatus.UNSUPPORTED, "no draw has an output: there is nothing to compare")
+    return _beyond_class(climb, tally) or Climbed(tally.checks + len(tally.pools), tally.worst, _left_over(climb))
 
 
 def _beyond_class(climb: Climb, tally: Tally) -> Finding | None:
