@@ -1,11 +1,16 @@
 """What every workload in the table must keep."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+import yaml
 
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.bounds import F64, half_ulp
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Workload
+from schemas.goal import Goal
 
 CASES = [
     pytest.param(workload, distribution, dict(shape.axes), id=f"{workload.name}-{distribution.name}-{shape}")
@@ -164,3 +169,24 @@ def test_each_workload_stands_under_its_own_name_with_unique_distributions(workl
     assert len(names) == len(set(names))
     assert workload.relations
     assert any(distribution.zero_mean for distribution in workload.distributions)
+
+
+@TABLE
+def test_the_documentation_says_what_the_code_says(workload: Workload) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    assert f"| {workload.name} | `{workload.signature()}` | `{workload.formula}` |" in page
+    bound = workload.bound_source.split(": ")[0].replace("|", r"\|")
+    assert f"{bound} |" in page
+    for shapes in workload.shapes.values():
+        assert f"| {', '.join(map(str, shapes))} |" in page
+    domain = page[page.index("## The domain") :]
+    assert all(f"| {distribution.name} |" in domain for distribution in workload.distributions)
+
+
+@TABLE
+def test_a_goal_to_copy_parses_and_names_legal_shapes(workload: Workload) -> None:
+    path = Path(__file__).parents[2] / "examples" / "goals" / f"{workload.name}_cpu.yaml"
+    goal = Goal.model_validate_json(json.dumps(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    assert goal.workload == workload.name
+    named = workload.shapes[goal.shapes] if isinstance(goal.shapes, str) else goal.shapes
+    assert all(set(shape.axes) == set(workload.axes) for shape in named)
