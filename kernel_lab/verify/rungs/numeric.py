@@ -113,12 +113,12 @@ def _pool_fillers(climb: Climb, pooled: dict[str, int]) -> Iterator[tuple[Distri
     """Where no zero-mean distribution has 256 outputs yet (a reduction to one), more draws of the first of them."""
     if not pooled or max(pooled.values()) >= POOLED_OUTPUTS:
         return
+    sizes = [axes for axes in numeric_axes(climb) if outputs_of(climb.workload, axes)]
+    if not sizes:
+        return
     name, gained = next(iter(pooled.items()))
     distribution = next(d for d in climb.workload.distributions if d.name == name)
-    axes = min(
-        (axes for axes in numeric_axes(climb) if outputs_of(climb.workload, axes)),
-        key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes),
-    )
+    axes = min(sizes, key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes))
     for n in range(-(-(POOLED_OUTPUTS - gained) // outputs_of(climb.workload, axes))):
         yield distribution, _draw(climb, distribution, axes, climb.plan.draws + n, "natural")
 

@@ -18,7 +18,7 @@ CRITICAL = ".gomp_critical_user_"
 UNVERSIONED = frozenset({"_GLOBAL_OFFSET_TABLE_"})
 LIBM_STATE = re.compile(r"^(fe[a-z]+|signgam|matherr)$")
 """Names in libm that read or set the FP environment or keep a result: state between calls."""
-LIBRARIES = re.compile(r"^(libm\.so|libmvec\.so|libgomp\.so|libc\.so|libpthread\.so|ld-linux)")
+LIBRARIES = re.compile(r"(libm|libmvec|libgomp|libc|libpthread|ld-linux-[a-z0-9_-]+)\.so\.\d+")
 FORBIDDEN_MNEMONICS = frozenset(
     {"syscall", "sysenter", "int", "sysret", "iret", "svc", "hvc", "smc", "vmcall", "vmmcall"}
     | {"rdtsc", "rdtscp", "rdpmc", "rdrand", "rdseed"}
@@ -146,7 +146,7 @@ def _imports(subject: ObjectFile, blank: ObjectFile) -> Finding | None:
             Reason.FORBIDDEN_IMPORT,
             f"it imports {', '.join(refused[:10])}; allowed: libm, libmvec, memory functions, OpenMP without offload",
         )
-    foreign = sorted(name for name in subject.needed if not LIBRARIES.match(name))
+    foreign = sorted(name for name in subject.needed if not LIBRARIES.fullmatch(name))
     return Finding(Reason.FORBIDDEN_IMPORT, f"it is linked with {', '.join(foreign)}") if foreign else None
 
 
