@@ -75,12 +75,22 @@ class Accepted:
         return mine == theirs
 
 
+@dataclass(frozen=True)
+class Nomination:
+    """What a nomination tells that a proof does not."""
+
+    route: Route
+    shapes: tuple[Axes, ...]
+    search_ratio: float
+
+
 class EarlierGoals:
     """Every goal's proven finalists and champions, as far as absorbed."""
 
     def __init__(self) -> None:
         self._goals: dict[str, Accepted] = {}
-        self._nominated: dict[UUID, FinalistNominated] = {}
+        self._nominated: dict[UUID, Nomination] = {}
+        self._kernels: dict[str, Kernel] = {}
         self._warm: list[Warm] = []
         self._ladders: list[tuple[int, str]] = []
 
@@ -89,12 +99,13 @@ class EarlierGoals:
         match recorded.fact:
             case GoalAccepted(goal_id=goal_id, goal=goal):
                 self._goals[goal_id] = Accepted(goal_id, goal, recorded.position)
-            case FinalistNominated(candidate_id=id_) as fact:
-                self._nominated[id_] = fact
+            case FinalistNominated(candidate_id=id_, task=task) as fact:
+                shapes = tuple(shape.axes for shape in task.shapes)
+                self._nominated[id_] = Nomination(task.route, shapes, fact.search_ratio)
             case FinalistProven() as fact:
                 self._prove(recorded.position, fact)
             case ChampionCrowned() as fact:
-                self._warm.append(_crowned(recorded.position, fact))
+                self._crown(recorded.position, fact)
             case _:
                 pass
 
@@ -133,20 +144,38 @@ class EarlierGoals:
 
     def _prove(self, position: int, fact: FinalistProven) -> None:
         self._ladders.append((position, fact.judgement.ladder))
-        nominated = self._nominated.get(fact.candidate_id)
+        nominated = self._nominated.pop(fact.candidate_id, None)
         if nominated is None:
             return
         proven = Warm(
             candidate_id=fact.candidate_id,
             goal_id=fact.goal_id,
-            kernel=fact.build.kernel,
-            route=nominated.task.route,
-            shapes=tuple(shape.axes for shape in nominated.task.shapes),
+            kernel=self._one(fact.build.kernel),
+            route=nominated.route,
+            shapes=nominated.shapes,
             crowned=False,
             ratio=nominated.search_ratio,
             position=position,
         )
         self._warm.append(proven)
+
+    def _crown(self, position: int, fact: ChampionCrowned) -> None:
+        ratio = fact.comparison.ratio
+        crowned = Warm(
+            candidate_id=fact.candidate_id,
+            goal_id=fact.goal_id,
+            kernel=self._one(fact.build.kernel),
+            route=fact.route,
+            shapes=tuple(shape.axes for shape in fact.comparison.shapes),
+            crowned=True,
+            ratio=ratio.estimate if ratio else 1.0,
+            position=position,
+        )
+        self._warm.append(crowned)
+
+    def _one(self, kernel: Kernel) -> Kernel:
+        """The first kernel with this fingerprint: a source is kept once, however often it wins."""
+        return self._kernels.setdefault(kernel.fingerprint, kernel)
 
 
 class Rejections:
@@ -173,20 +202,6 @@ class Rejections:
         proposed = await log.get(recorded.fact.candidate_id)
         if proposed is not None and isinstance(proposed.fact, CandidateProposed):
             self._found.append(Rejection(proposed.fact.kernel.fingerprint, judgement.ladder, recorded.position))
-
-
-def _crowned(position: int, fact: ChampionCrowned) -> Warm:
-    ratio = fact.comparison.ratio
-    return Warm(
-        candidate_id=fact.candidate_id,
-        goal_id=fact.goal_id,
-        kernel=fact.build.kernel,
-        route=fact.route,
-        shapes=tuple(shape.axes for shape in fact.comparison.shapes),
-        crowned=True,
-        ratio=ratio.estimate if ratio else 1.0,
-        position=position,
-    )
 
 
 def _nearness(warm: Warm, route: Route, shapes: Sequence[Axes]) -> tuple[bool, float, bool, float, int]:
