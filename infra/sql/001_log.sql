@@ -84,6 +84,7 @@ ALTER TABLE head ENABLE ALWAYS TRIGGER append_only_whole;
 -- Folds of the log: droppable, rebuilt side by side, owned by the librarian.
 CREATE SCHEMA views AUTHORIZATION assay_recorder;
 
+GRANT USAGE, CREATE ON SCHEMA public TO assay_owner;  -- an owner must be able to create where its objects are
 ALTER TABLE events OWNER TO assay_owner;
 ALTER TABLE head OWNER TO assay_owner;
 ALTER TABLE duplicates OWNER TO assay_owner;
