@@ -1,7 +1,7 @@
 """What crosses the pipe between the host and its effect's process: an 8-byte big-endian length, then a pickle.
 
-First in: `Opening`. First out: `Done(None)` when the effect is open, or `Raised`. Then one reply for each work item. Its
-own module, because a class of a program run with `-m` would be pickled as `__main__`'s.
+First in: `Opening`. First out: `Done(None)` when the effect is open, or `Raised`. Then one reply for each work item.
+Its own module, because a class of a program run with `-m` would be pickled as `__main__`'s.
 """
 
 import pickle

@@ -79,6 +79,7 @@ class Link:
         self.inbox_prefix = inbox_prefix
         self._client = Client()
         self._up = asyncio.Event()
+        self._closing = False
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._denials: dict[str, asyncio.Future[None]] = {}
@@ -175,6 +176,7 @@ class Link:
 
     async def close(self) -> None:
         """Closed. Not drained: drain waits for pull messages that nobody will read (30 s, event-backbone.md)."""
+        self._closing = True
         try:
             await asyncio.wait_for(self._client.close(), CLOSE_TIMEOUT_S)
         except (TimeoutError, nats.errors.Error, OSError) as error:
@@ -212,6 +214,8 @@ class Link:
 
     async def _on_disconnected(self) -> None:
         self._up.clear()
+        if self._closing:
+            return
         if not self._lost.done():
             self._lost.set_result(None)
         log.warning("nats disconnected")

@@ -18,7 +18,7 @@ def start_logging(service: str, copy: str, level: str = "info") -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("message"),
+            structlog.processors.EventRenamer("message", replace_by="event_id"),
             structlog.processors.JSONRenderer(default=str),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -35,7 +35,7 @@ def about(cause: Envelope[Fact]) -> dict[str, Any]:
         "goal": cause.goal_id,
         "candidate": candidate and str(candidate),
         "cause": cause.causation_id and str(cause.causation_id),
-        "event": str(cause.id),
+        "event_id": str(cause.id),  # written as `event`, a name that structlog keeps for the message
         "type": cause.fact.TYPE,
         "traceparent": cause.traceparent,
     }
