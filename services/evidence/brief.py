@@ -145,7 +145,7 @@ class BriefReader:
             rejections = self._rejections.setdefault(earlier.goal_id, Rejections(earlier.goal_id))
             found.extend(await rejections.read(self._log, upto))
         stated = [(one.position, one.ladder) for one in found]
-        _, ladder = max([*stated, self._earlier.newest_ladder(upto)])
+        _, ladder = max([*stated, self._earlier.newest_ladder(goal.target, upto)])
         return frozenset(one.fingerprint for one in found if one.ladder == ladder)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from schemas.enums import Target
 from schemas.envelope import Recorded
 from schemas.events import (
     CandidateProposed,
@@ -92,7 +93,7 @@ class EarlierGoals:
         self._nominated: dict[UUID, Nomination] = {}
         self._kernels: dict[str, Kernel] = {}
         self._warm: list[Warm] = []
-        self._ladders: list[tuple[int, str]] = []
+        self._ladders: list[tuple[int, Target, str]] = []
 
     def absorb(self, recorded: Recorded[Any]) -> None:
         """`recorded`, the next of EARLIER_FACTS, is part of what earlier goals left."""
@@ -118,9 +119,10 @@ class EarlierGoals:
         ]
         return tuple(alike[-EARLIER_GOALS:])
 
-    def newest_ladder(self, upto: int) -> tuple[int, str]:
-        """Position and version of the last ladder that proved anything."""
-        return max((entry for entry in self._ladders if entry[0] <= upto), default=(0, ""))
+    def newest_ladder(self, target: Target, upto: int) -> tuple[int, str]:
+        """Position and version of the last ladder that proved anything for `target`."""
+        there = ((position, ladder) for position, aimed, ladder in self._ladders if aimed is target)
+        return max((entry for entry in there if entry[0] <= upto), default=(0, ""))
 
     def warm(self, task: Task, upto: int) -> tuple[Warm, ...]:
         """The nearest proven kernels of the same operation: same machine class first, then nearest shapes."""
@@ -143,10 +145,10 @@ class EarlierGoals:
         return accepted.goal.workload if accepted else None
 
     def _prove(self, position: int, fact: FinalistProven) -> None:
-        self._ladders.append((position, fact.judgement.ladder))
-        nominated = self._nominated.pop(fact.candidate_id, None)
-        if nominated is None:
+        accepted, nominated = self._goals.get(fact.goal_id), self._nominated.pop(fact.candidate_id, None)
+        if accepted is None or nominated is None:
             return
+        self._ladders.append((position, accepted.goal.target, fact.judgement.ladder))
         proven = Warm(
             candidate_id=fact.candidate_id,
             goal_id=fact.goal_id,

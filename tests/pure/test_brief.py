@@ -2,6 +2,7 @@
 
 import pytest
 
+from schemas.enums import Target
 from schemas.faults import Transient
 from schemas.goal import Tolerance
 from services.evidence.brief import BriefReader, read_brief, read_nominees
@@ -119,6 +120,29 @@ async def test_a_newer_ladder_judges_again_what_an_older_one_rejected() -> None:
     story.accepted()
     due = story.generation_due(0).fact
     assert (await read_brief(await story.in_memory(), due)).known == {"wrong now"}
+
+
+async def test_the_ladder_of_another_target_changes_no_rejection() -> None:
+    story = Story()
+    earlier, pretence = story.of_goal("g0"), story.of_goal("null")
+    earlier.accepted()
+    earlier.rejected(earlier.proposed("wrong"), ladder="ladder-1")
+    pretence.accepted(goal(target=Target.NULL))
+    pretence.proven(pretence.proposed("null"), ladder="null")
+    story.accepted()
+    due = story.generation_due(0).fact
+    assert "wrong" in (await read_brief(await story.in_memory(), due)).known
+
+
+async def test_a_proof_by_a_newer_ladder_reopens_what_the_older_one_rejected() -> None:
+    story = Story()
+    earlier = story.of_goal("g0")
+    earlier.accepted()
+    earlier.rejected(earlier.proposed("wrong then"), ladder="ladder-1")
+    earlier.proven(earlier.proposed("right"), ladder="ladder-2")
+    story.accepted()
+    due = story.generation_due(0).fact
+    assert (await read_brief(await story.in_memory(), due)).known == frozenset()
 
 
 async def test_finalists_are_the_best_and_no_two_are_the_same_object() -> None:
