@@ -1,12 +1,10 @@
 """Faults are exceptions, grouped by what the shell does about them. Outcomes are values and never appear here."""
 
-from typing import ClassVar
-
 
 class Fault(Exception):
     """Something went wrong that is nobody's result. The message names what, where and what to do."""
 
-    exit_status: ClassVar[int] = 1
+    exit_status: int = 1
 
 
 class Transient(Fault):

@@ -3,13 +3,15 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 
@@ -20,11 +22,11 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-OutputOption = Annotated[
-    Format, typer.Option("--output", "-o", envvar="ASSAY_OUTPUT", help="text, json, jsonl or csv. Data go to stdout.")
-]
+OutputOption = Annotated[Format, typer.Option("--output", "-o", help="text, json, jsonl or csv. Data go to stdout.")]
 
 Record = Mapping[str, Any]
+PIPE_WIDTH = 200
+"""Chosen: a row of the widest table."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,22 @@ class Column:
 
 def stdout() -> Console:
     """The console for data."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _console(sys.stdout)
 
 
 def stderr() -> Console:
     """The console for progress and chatter."""
-    return Console(file=sys.stderr, highlight=False)
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    """As wide as the terminal; where there is none, wide enough that pipes get whole lines."""
+    return Console(file=file, highlight=False, width=None if file.isatty() else PIPE_WIDTH)
 
 
 def say(text: str) -> None:
     """`text` is on stderr."""
-    stderr().print(text, markup=False)
+    stderr().print(text, markup=False, soft_wrap=True)
 
 
 def emit_records(records: Sequence[Record], output: Format, columns: Sequence[Column], empty: str) -> None:
@@ -104,3 +111,23 @@ def _emit_table(records: Sequence[Record], columns: Sequence[Column], empty: str
     for record in records:
         table.add_row(*("" if record.get(c.key) is None else c.show(record[c.key]) for c in columns))
     stdout().print(table, markup=False)
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A database row as JSON values."""
+    return {key: _plain_value(value) for key, value in row.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str | dict | list) else str(value)
+
+
+@contextmanager
+def progress_steps() -> Iterator[Callable[[str, int, int], None]]:
+    """A function `(what, done, total)` that keeps a progress bar on stderr when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    with Progress(console=stderr(), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)

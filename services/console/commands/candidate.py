@@ -1,0 +1,185 @@
+"""`assay candidate`: what was tried; and judging one file with no bus and no database."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from kernel_lab.measure.file import measure_file
+from kernel_lab.verify.file import to_json, verify_file
+from kernel_lab.workloads.workload import Workload
+from schemas.enums import JudgedAs, Target, Verdict
+from schemas.events import CandidateProposed
+from schemas.faults import Misconfigured
+from schemas.goal import Shape
+from schemas.verdict import Judgement
+from services.console.commands.events import get, parse_id
+from services.console.commands.workload import find
+from services.console.endpoints import open_log, open_views
+from services.console.exits import Exit, exit_with
+from services.console.output import (
+    Column,
+    Format,
+    OutputOption,
+    emit_record,
+    emit_records,
+    plain,
+    progress_steps,
+    say,
+    stdout,
+)
+from services.runtime.quiet import Device
+from services.runtime.service import Quiet
+from services.runtime.settings import read_settings
+
+app = typer.Typer(no_args_is_help=True, help="What was tried; and judge one file with no bus and no database.")
+
+COLUMNS = (
+    Column("candidate_id", "candidate"),
+    Column("goal_id", "goal"),
+    Column("generation", "generation"),
+    Column("strategy", "strategy"),
+    Column("variant", "variant"),
+    Column("status", "status"),
+    Column("search_ratio", "ratio (search)", "{:.3f}×".format),
+    Column("reason", "reason"),
+    Column("finals", "finals"),
+)
+FileArgument = Annotated[Path, typer.Argument(help="One C source file (docs/workloads.md: the candidate contract).")]
+WorkloadOption = Annotated[str, typer.Option("--workload", help="What it computes; `assay workload list`.")]
+TargetOption = Annotated[Target, typer.Option("--target", help="What it is for.")]
+ShapesOption = Annotated[str, typer.Option("--shapes", help="small, serving or large.")]
+CandidateArgument = Annotated[str, typer.Argument(help="A candidate's id.")]
+
+
+@app.command("list")
+def list_(
+    goal: Annotated[str | None, typer.Option("--goal", help="Only candidates of this goal.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Candidates by generation, the best search ratio first. A search ratio is never a result."""
+
+    async def run() -> list[dict[str, Any]]:
+        async with open_views() as views:
+            return [plain(row) for row in await views.candidates(goal, limit=limit)]
+
+    emit_records(asyncio.run(run()), output, COLUMNS, "no candidates")
+
+
+@app.command()
+def show(candidate_id: CandidateArgument, output: OutputOption = Format.TEXT) -> None:
+    """How far one candidate came, and why it stopped."""
+    wanted = parse_id(candidate_id)
+
+    async def run() -> dict[str, Any]:
+        async with open_views() as views:
+            found = await views.candidates(candidate_id=wanted)
+        if not found:
+            raise Misconfigured(f"no candidate {candidate_id}; `assay candidate list` shows them")
+        return plain(found[0])
+
+    record = asyncio.run(run())
+    emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
+
+
+@app.command()
+def source(candidate_id: CandidateArgument) -> None:
+    """The source text of one candidate, as the log has it."""
+    print(asyncio.run(_source(parse_id(candidate_id))), end="")
+
+
+async def _source(candidate_id: UUID) -> str:
+    async with open_log() as log:
+        fact = (await get(log, candidate_id)).fact
+    if not isinstance(fact, CandidateProposed):
+        raise Misconfigured(f"{candidate_id} is a {fact.TYPE}, no candidate; `assay candidate list` shows candidates")
+    return fact.kernel.source
+
+
+@app.command()
+def verify(
+    file: FileArgument,
+    workload: WorkloadOption,
+    target: TargetOption = Target.CPU,
+    shapes: ShapesOption = "small",
+    cheap: Annotated[bool, typer.Option("--cheap", help="Stop after rung V3.")] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Judge one file. Exit 0 verified, 1 rejected, 8 no verdict.
+
+    Example: assay candidate verify kernel.c --workload rms_norm -o json
+    """
+    settings, op = read_settings(), find(workload)
+    chosen = _inputs(target, op, shapes)
+    with Device(settings.quiet).held_blocking(Quiet.SHARED):
+        judgement = verify_file(file, op, chosen, cheap, settings.isolation)
+    _show_judgement(judgement, output)
+
+
+@app.command()
+def measure(
+    file: FileArgument,
+    workload: WorkloadOption,
+    against: Annotated[
+        str, typer.Option("--against", help="`best`: the strongest baseline; or another C file.")
+    ] = "best",
+    target: TargetOption = Target.CPU,
+    shapes: ShapesOption = "small",
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Verify one file, then measure it by PAIR. Exit 0 with a verdict, 1 rejected, 9 INVALID or UNFIT.
+
+    Example: assay candidate measure kernel.c --workload rms_norm --shapes serving
+    """
+    settings, op = read_settings(), find(workload)
+    chosen = _inputs(target, op, shapes)
+    other = against if against == "best" else Path(against)
+    with Device(settings.quiet).held_blocking(Quiet.EXCLUSIVE), progress_steps() as progress:
+        found = measure_file(file, op, other, chosen, settings.isolation, progress=progress)
+    if isinstance(found, Judgement):
+        _show_judgement(found, output)
+    record = found.model_dump(mode="json")
+    emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
+    exit_with(Exit.UNFIT if found.comparison.verdict in (Verdict.INVALID, Verdict.UNFIT) else Exit.OK)
+
+
+def _inputs(target: Target, workload: Workload, shapes: str) -> tuple[Shape, ...]:
+    if target is not Target.CPU:
+        raise Misconfigured(f"--target {target}: a file is judged on this machine's CPU; use cpu")
+    match shapes:
+        case "small" | "serving" | "large":
+            return workload.shapes[shapes]
+        case _:
+            raise Misconfigured(f"--shapes {shapes!r}: use small, serving or large")
+
+
+def _show_judgement(judgement: Judgement, output: Format) -> None:
+    record = to_json(judgement)
+    emit_record(record, output, lambda: _judgement_text(judgement))
+    match judgement.verdict:
+        case JudgedAs.VERIFIED:
+            exit_with(Exit.OK)
+        case JudgedAs.REJECTED:
+            exit_with(Exit.FAILED)
+        case JudgedAs.NO_VERDICT:
+            exit_with(Exit.NO_VERDICT)
+
+
+def _judgement_text(judgement: Judgement) -> None:
+    out = stdout()
+    why = f" at {judgement.rung}: {judgement.reason}" if judgement.rung else ""
+    out.print(f"{judgement.verdict}{why}", markup=False)
+    if judgement.message:
+        out.print(judgement.message, markup=False)
+    for rung in judgement.rungs:
+        out.print(f"  {rung.rung:<18} {rung.status:<12} {rung.checks} checks, {rung.elapsed_ms:.0f} ms", markup=False)
+    if (worst := judgement.worst) is not None:
+        margin = f", {worst.margin:.3g} of the bound" if worst.margin is not None else ""
+        out.print(
+            f"  worst: {worst.output}{list(worst.index)} on {worst.distribution} {worst.axes}{margin}", markup=False
+        )
+    say(f"isolation {judgement.isolation}; seeds are in -o json, and judge it again the same way")

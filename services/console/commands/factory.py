@@ -1,0 +1,139 @@
+"""`assay up | down | status | logs`: the embedded factory."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.faults import Misconfigured, Transient
+from services.console.commands.doctor import doctor
+from services.console.endpoints import find, open_bus, open_log
+from services.console.output import Format, OutputOption, emit_record, say, stdout
+from services.console.processes import running_pid, start_factory, stop_process
+from services.console.supervisor import PROCESSES_FILE, SERVICES, parse_copies
+from services.runtime.bus import FACTS_STREAM
+from services.runtime.settings import Settings, read_settings
+
+FOLLOW_POLL_S = 0.2
+CopiesOption = Annotated[
+    list[str] | None, typer.Option("--copies", help="SERVICE=N: this many copies, e.g. verifier=2 (repeatable).")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """These commands stand at the top level."""
+    for command in (up, down, status, logs, doctor):
+        app.command()(command)
+
+
+def up(copies: CopiesOption = None) -> None:
+    """Start the factory in the background: NATS, Postgres and the five services."""
+    settings, wanted = read_settings(), parse_copies(copies or [])
+    if (pid := running_pid(settings)) is not None:
+        say(f"a factory is running in {settings.data_dir} (pid {pid}); `assay down` stops it")
+        return
+    start_factory(settings, wanted, tied=False)
+    say(f"the factory is up in {settings.data_dir}")
+    say("next: `assay goal submit --template rms_norm_cpu --watch`, `assay status`, `assay down`")
+
+
+def down() -> None:
+    """Stop the factory; work in hand finishes or is handed out again later. Nothing is lost."""
+    settings = read_settings()
+    if (pid := running_pid(settings)) is None:
+        say(f"no factory is running in {settings.data_dir}")
+        return
+    stop_process(pid)
+    say("stopped")
+
+
+def status(output: OutputOption = Format.TEXT) -> None:
+    """What runs, where the bus and the log are, how full the stream is."""
+    settings = read_settings()
+    record = asyncio.run(_status(settings))
+    emit_record(record, output, lambda: _show_status(record))
+
+
+async def _status(settings: Settings) -> dict[str, Any]:
+    found = find(settings)
+    async with open_log(settings) as log, open_bus(settings) as bus:
+        head, stream = await log.head(), await bus.state(FACTS_STREAM)
+    return {
+        "data": str(settings.data_dir),
+        "nats": {"url": found.nats_url, "user": found.nats_user, "password": found.nats_password},
+        "postgres": {"dsn": found.postgres_dsn},
+        "log": {"position": head.position, "recorder_lag": max(0, stream.last_seq - head.stream_seq)},
+        "stream": {
+            "facts": stream.messages,
+            "bytes": stream.bytes,
+            "max_bytes": stream.max_bytes,
+            "fill": round(stream.bytes / stream.max_bytes, 6) if stream.max_bytes > 0 else None,
+            "epoch": stream.epoch,
+        },
+        "processes": _processes(settings),
+    }
+
+
+def _processes(settings: Settings) -> list[dict[str, Any]]:
+    path = settings.run_dir / PROCESSES_FILE
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return rows
+
+
+def _show_status(record: dict[str, Any]) -> None:
+    out = stdout()
+    out.print(f"data      {record['data']}", markup=False)
+    out.print(f"nats      {record['nats']['url']}  user {record['nats']['user']} (password: -o json)", markup=False)
+    out.print(f"log       position {record['log']['position']}, {record['log']['recorder_lag']} facts to record")
+    stream = record["stream"]
+    out.print(
+        f"stream    {stream['facts']} facts, {stream['bytes'] / 1e6:.1f} MB, {100 * (stream['fill'] or 0):.2f} % full"
+    )
+    for row in record["processes"]:
+        again = f", started {row['starts']} times" if row["starts"] > 1 else ""
+        out.print(f"  {row['name']:<12} pid {row['pid']}{again}")
+
+
+def logs(
+    service: Annotated[str | None, typer.Argument(help=f"One of {', '.join(SERVICES)}, nats or postgres.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option(min=0, help="This many last lines of each.")] = 50,
+) -> None:
+    """What the processes say, as JSON lines."""
+    files = _log_files(read_settings(), service)
+    offsets = {path: _print_last(path, lines) for path in files}
+    while follow:
+        time.sleep(FOLLOW_POLL_S)
+        offsets = {path: _print_from(path, offset) for path, offset in offsets.items()}
+
+
+def _log_files(settings: Settings, service: str | None) -> list[Path]:
+    data = settings.data_dir
+    named = {"nats": data / "nats" / "server.log", "postgres": data / "postgres" / "postgres.log"}
+    if service in named:
+        files = [named[service]]
+    elif service is None or service in SERVICES:
+        files = sorted((data / "logs").glob(f"{service or '*'}-*.log"))
+    else:
+        raise Misconfigured(f"no service {service!r}; there are: {', '.join((*SERVICES, *named))}")
+    if not any(path.exists() for path in files):
+        raise Transient(f"nothing has been logged in {data}; start a factory with `assay up`")
+    return [path for path in files if path.exists()]
+
+
+def _print_last(path: Path, lines: int) -> int:
+    text = path.read_text(errors="replace")
+    kept = text.splitlines()[-lines:] if lines else []
+    print("\n".join(kept), end="\n" if kept else "")
+    return path.stat().st_size
+
+
+def _print_from(path: Path, offset: int) -> int:
+    with path.open("rb") as file:
+        file.seek(offset)
+        fresh = file.read()
+    print(fresh.decode(errors="replace"), end="", flush=True)
+    return offset + len(fresh)

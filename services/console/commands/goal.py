@@ -1,0 +1,185 @@
+"""`assay goal`: state a goal, watch it, steer it."""
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from schemas.enums import SteerAction
+from schemas.events import GoalRefused, Problem, SteerRefused
+from schemas.faults import Misconfigured
+from schemas.goal import parse_duration
+from schemas.ids import is_token
+from schemas.requests import SteerGoal
+from services.console import goal_file
+from services.console.asking import steer_goal, submit_goal
+from services.console.endpoints import open_views
+from services.console.exits import Exit, exit_with
+from services.console.output import Column, Format, OutputOption, emit_record, emit_records, plain, say, stdout
+from services.console.watch import watch_goal
+from services.runtime.settings import read_settings
+
+app = typer.Typer(no_args_is_help=True, help="State a goal, watch it, steer it.")
+
+GoalArgument = Annotated[str, typer.Argument(help="The goal's id.")]
+ReasonOption = Annotated[str, typer.Option(help="Why; recorded in the evidence.")]
+
+
+@app.command()
+def submit(
+    file: Annotated[Path | None, typer.Argument(help="Goal file, YAML or JSON.")] = None,
+    template: Annotated[str | None, typer.Option(help="A goal that comes with Assay, by name.")] = None,
+    goal_id: Annotated[
+        str | None, typer.Option("--id", help="Your own id: the same id and content is one goal.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow it to its end. Ctrl-C never cancels the goal.")
+    ] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Publish a goal and wait until the desk has accepted or refused it.
+
+    Example: assay goal submit --template rms_norm_cpu --watch
+    """
+    if (file is None) == (template is None):
+        raise Misconfigured(f"give a FILE or --template NAME; templates: {', '.join(goal_file.template_names())}")
+    goal = goal_file.load(file or goal_file.template(template or ""))
+    chosen = goal_id or goal_file.new_goal_id(goal)
+    if not is_token(chosen):
+        raise Misconfigured(f"--id {chosen!r}: use 1 to 64 letters, digits, - and _")
+    accepted = asyncio.run(submit_goal(read_settings(), chosen, goal_file.request_body(goal)))
+    if isinstance(accepted, GoalRefused):
+        _show_refusal(f"goal {chosen} was refused", accepted.problems, output)
+    if not watch:
+        emit_record({"goal_id": chosen, "status": "accepted"}, output, lambda: stdout().print(chosen))
+        return
+    say(f"goal {chosen} accepted")
+    exit_with(watch_goal(chosen, output, None))
+
+
+def _show_refusal(what: str, problems: tuple[Problem, ...], output: Format) -> None:
+    if output is not Format.TEXT:
+        emit_records([problem.model_dump(mode="json") for problem in problems], output, PROBLEM_COLUMNS, "")
+    say(what)
+    for problem in problems:
+        say(f"  {problem.path}: {problem.message}" + (f" ({problem.hint})" if problem.hint else ""))
+    exit_with(Exit.FAILED)
+
+
+PROBLEM_COLUMNS = (Column("path", "where"), Column("message", "what"), Column("hint", "hint"))
+
+
+def _steer(goal_id: str, action: SteerAction, reason: str, output: Format) -> None:
+    if not is_token(goal_id):
+        raise Misconfigured(f"{goal_id!r} is no goal id; `assay goal list` shows them")
+    body = SteerGoal(action=action, reason=reason, nonce=secrets.token_hex(8)).model_dump_json().encode()
+    answer = asyncio.run(steer_goal(read_settings(), goal_id, body))
+    if isinstance(answer, SteerRefused):
+        _show_refusal(f"goal {goal_id} was not steered", answer.problems, output)
+    emit_record(
+        {"goal_id": goal_id, "action": action.value, "reason": reason},
+        output,
+        lambda: stdout().print(f"{goal_id}: {action.value} recorded"),
+    )
+
+
+@app.command()
+def pause(
+    goal_id: GoalArgument, reason: ReasonOption = "paused by a person", output: OutputOption = Format.TEXT
+) -> None:
+    """Nothing new becomes due; work in flight finishes. Paused time does not count."""
+    _steer(goal_id, SteerAction.PAUSE, reason, output)
+
+
+@app.command()
+def resume(
+    goal_id: GoalArgument, reason: ReasonOption = "resumed by a person", output: OutputOption = Format.TEXT
+) -> None:
+    """A paused goal goes on."""
+    _steer(goal_id, SteerAction.RESUME, reason, output)
+
+
+@app.command()
+def stop(
+    goal_id: GoalArgument, reason: ReasonOption = "stopped by a person", output: OutputOption = Format.TEXT
+) -> None:
+    """The search ends after the work in flight; finals still decide."""
+    _steer(goal_id, SteerAction.STOP, reason, output)
+
+
+@app.command()
+def cancel(
+    goal_id: GoalArgument, reason: ReasonOption = "cancelled by a person", output: OutputOption = Format.TEXT
+) -> None:
+    """The goal ends at once, running work is killed, nothing is crowned."""
+    _steer(goal_id, SteerAction.CANCEL, reason, output)
+
+
+@app.command()
+def watch(
+    goal_id: GoalArgument,
+    timeout: Annotated[str | None, typer.Option(help="Give up watching after this long, e.g. 10m (exit 3).")] = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Follow a goal to its end. Ctrl-C stops watching, never the goal."""
+    exit_with(watch_goal(goal_id, output, None if timeout is None else seconds(timeout)))
+
+
+def seconds(text: str) -> float:
+    """The duration in `text`, e.g. `90s` or `10m`. Raises Misconfigured."""
+    try:
+        return float(str(parse_duration(text)))
+    except ValueError as error:
+        raise Misconfigured(str(error)) from error
+
+
+COLUMNS = (
+    Column("goal_id", "goal"),
+    Column("workload", "workload"),
+    Column("route", "route"),
+    Column("phase", "phase"),
+    Column("generation", "generation"),
+    Column("proposed", "proposed"),
+    Column("rejected", "rejected"),
+    Column("best_search_ratio", "best (search)", "{:.3f}×".format),
+    Column("outcome", "outcome"),
+    Column("ended_by", "ended by"),
+)
+
+
+@app.command("list")
+def list_(
+    limit: Annotated[int, typer.Option(min=1, help="At most this many, the newest first.")] = 50,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Goals, the newest first."""
+
+    async def run() -> list[dict[str, Any]]:
+        async with open_views() as views:
+            return [plain(row) for row in await views.goals(limit=limit)]
+
+    emit_records(asyncio.run(run()), output, COLUMNS, "no goals yet; `assay goal submit --template rms_norm_cpu`")
+
+
+@app.command()
+def show(goal_id: GoalArgument, output: OutputOption = Format.TEXT) -> None:
+    """How far a goal has come, and what it waits for. `assay champion report` has the whole story."""
+
+    async def run() -> dict[str, Any]:
+        async with open_views() as views:
+            found = await views.goals(goal_id)
+            if not found:
+                known = ", ".join(row["goal_id"] for row in await views.goals(limit=10))
+                raise Misconfigured(f"no goal {goal_id!r}; there are: {known or 'none yet'}")
+            return plain(found[0])
+
+    record = asyncio.run(run())
+    emit_record(record, output, lambda: _show_text(record))
+
+
+def _show_text(record: dict[str, Any]) -> None:
+    for key, value in record.items():
+        if value is not None:
+            stdout().print(f"{key.replace('_', ' '):>18}  {value}", markup=False)

@@ -1,0 +1,97 @@
+"""Where a factory is: found in its data folder (embedded), or told by `ASSAY_NATS_URL` and `ASSAY_POSTGRES_DSN`."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from schemas.faults import Transient
+from services.evidence.log import Log
+from services.evidence.postgres_log import PostgresLog
+from services.evidence.views import PostgresViews
+from services.runtime.bus import Bus
+from services.runtime.nats_bus import NatsBus
+from services.runtime.settings import Settings, read_settings
+
+STATE_FILE = "factory.json"
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """What a person's client needs: the bus as `person`, the log as `reader`."""
+
+    nats_url: str
+    nats_user: str | None
+    nats_password: str | None
+    postgres_dsn: str
+    pid: int | None = None
+    """The supervisor's, when embedded."""
+
+    def write(self, settings: Settings) -> None:
+        """The factory in this data folder can be found. Readable by its owner only: it holds a password."""
+        path = settings.run_dir / STATE_FILE
+        unfinished = path.with_suffix(".new")
+        unfinished.touch(mode=0o600)
+        unfinished.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        unfinished.replace(path)
+
+
+def find(settings: Settings) -> Endpoints:
+    """The factory that these settings mean. Raises Transient, saying how to start one, when none is running."""
+    if "ASSAY_POSTGRES_DSN" in os.environ and settings.postgres_dsn:
+        password = settings.nats_password.get_secret_value() if settings.nats_password else None
+        return Endpoints(settings.nats_url, settings.nats_user, password, settings.postgres_dsn)
+    path = settings.run_dir / STATE_FILE
+    try:
+        found = Endpoints(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise Transient(f"no factory is running in {settings.data_dir}; start one with `assay up`") from None
+    if found.pid is not None and not alive(found.pid):
+        raise Transient(f"the factory in {settings.data_dir} was killed; `assay up` goes on where it was")
+    return found
+
+
+def alive(pid: int) -> bool:
+    """A process with this id runs (and is no zombie)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@asynccontextmanager
+async def open_log(settings: Settings | None = None) -> AsyncIterator[Log]:
+    """The log, for reading."""
+    log = PostgresLog(find(settings or read_settings()).postgres_dsn)
+    try:
+        yield log
+    finally:
+        await log.close()
+
+
+@asynccontextmanager
+async def open_bus(settings: Settings | None = None) -> AsyncIterator[Bus]:
+    """The bus, with what a person may do."""
+    settings = settings or read_settings()
+    found = find(settings)
+    secret = SecretStr(found.nats_password) if found.nats_password else None
+    as_person = {"nats_url": found.nats_url, "nats_user": found.nats_user, "nats_password": secret}
+    bus = await NatsBus.open(settings.model_copy(update=as_person), "person")
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+@asynccontextmanager
+async def open_views(settings: Settings | None = None) -> AsyncIterator[PostgresViews]:
+    """The views of the log, for reading."""
+    views = PostgresViews(find(settings or read_settings()).postgres_dsn)
+    try:
+        yield views
+    finally:
+        await views.close()

@@ -1,0 +1,53 @@
+"""The `assay` command: one typer application, one place where faults become exit statuses."""
+
+import logging
+import signal
+import sys
+
+import structlog
+import typer
+
+from schemas.faults import Fault
+from services.console.commands import candidate, champion, demo, events, factory, goal, machine, workload
+from services.console.exits import Exit
+from services.console.output import say
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A kernel factory that keeps only what it can prove.",
+    epilog="Start with `assay demo`. Exit statuses: 0 ok, 1 failed or rejected, 2 usage, 3 wait timed out, "
+    "4 not allowed, 5 ended without a proven improvement, 6 evidence broken, 7 dependency down, 8 no verdict, "
+    "9 machine unfit or measurement invalid, 130 Ctrl-C.",
+)
+app.add_typer(goal.app, name="goal")
+app.add_typer(candidate.app, name="candidate")
+app.add_typer(champion.app, name="champion")
+app.add_typer(events.app, name="events")
+app.add_typer(machine.app, name="machine")
+app.add_typer(workload.app, name="workload")
+app.command("leaderboard")(champion.leaderboard)
+app.command("demo")(demo.demo)
+factory.register(app)
+
+
+def main() -> None:
+    """Runs the command line. A fault is one line on stderr and its exit status, never a traceback."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `assay events list | head` ends quietly
+    try:
+        app()
+    except Fault as fault:
+        say(f"assay: {fault}")
+        sys.exit(fault.exit_status)
+    except KeyboardInterrupt:
+        say("interrupted")
+        sys.exit(Exit.INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What a goal has come to so far, for people who watch: a fold over its facts. Decides nothing."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from schemas.enums import EndedBy, Outcome, SteerAction
+from schemas.envelope import Recorded
+from schemas.events import (
+    BaselineChosen,
+    BaselineDue,
+    CandidateAbandoned,
+    CandidateCompiled,
+    CandidateMeasured,
+    CandidateProposed,
+    CandidateRejected,
+    CandidateVerified,
+    FinalistNominated,
+    FinalistProven,
+    FinalsDue,
+    GenerationDue,
+    GoalAccepted,
+    GoalCompleted,
+    GoalSteered,
+    RaceDue,
+)
+from schemas.goal import Goal
+
+
+@dataclass
+class Progress:
+    """Counts and the best search ratio, grown one fact at a time by `add`."""
+
+    goal_id: str
+    goal: Goal | None = None
+    phase: str = "waiting for a machine"
+    paused: bool = False
+    route: str | None = None
+    generation: int = 0
+    proposed: int = 0
+    compiled: int = 0
+    verified: int = 0
+    measured: int = 0
+    abandoned: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    best_search_ratio: float | None = None
+    nominated: int = 0
+    proven: int = 0
+    started_at: datetime | None = None
+    ended_by: EndedBy | None = None
+    outcome: Outcome | None = None
+    message: str = ""
+
+    @property
+    def completed(self) -> bool:
+        return self.outcome is not None
+
+    def add(self, recorded: Recorded[Any]) -> None:  # noqa: C901 — one flat match
+        """`recorded` is counted. Late facts count too: this shows activity, it does not decide."""
+        match recorded.fact:
+            case GoalAccepted(goal=goal):
+                self.goal = goal
+            case GoalSteered(action=action):
+                self._steer(action)
+            case BaselineDue(task=task):
+                self.phase, self.route = "racing the baselines", task.route
+                self.started_at = self.started_at or recorded.recorded_at
+            case BaselineChosen():
+                self.phase = "searching"
+            case GenerationDue(generation=generation):
+                self.phase, self.generation = "searching", generation
+            case CandidateProposed():
+                self.proposed += 1
+            case CandidateCompiled():
+                self.compiled += 1
+            case CandidateVerified():
+                self.verified += 1
+            case CandidateMeasured(comparison=comparison):
+                self.measured += 1
+                if comparison.ratio is not None:
+                    self.best_search_ratio = max(self.best_search_ratio or 0.0, comparison.ratio.estimate)
+            case CandidateRejected(reason=reason):
+                self.rejected[reason.value] += 1
+            case CandidateAbandoned():
+                self.abandoned += 1
+            case FinalsDue():
+                self.phase = "finals"
+            case FinalistNominated():
+                self.nominated += 1
+            case FinalistProven():
+                self.proven += 1
+            case RaceDue():
+                self.phase = "hold-out race"
+            case GoalCompleted(ended_by=ended_by, outcome=outcome, message=message):
+                self.phase, self.ended_by, self.outcome, self.message = "completed", ended_by, outcome, message
+            case _:
+                pass
+
+    def _steer(self, action: SteerAction) -> None:
+        match action:
+            case SteerAction.PAUSE:
+                self.paused = True
+            case SteerAction.RESUME:
+                self.paused = False
+            case SteerAction.STOP | SteerAction.CANCEL:
+                pass
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "goal_id": self.goal_id,
+            "name": self.goal.name if self.goal else None,
+            "workload": self.goal.workload if self.goal else None,
+            "phase": self.phase,
+            "paused": self.paused,
+            "route": self.route,
+            "generation": self.generation,
+            "proposed": self.proposed,
+            "budget_candidates": self.goal.budget.candidates if self.goal else None,
+            "compiled": self.compiled,
+            "verified": self.verified,
+            "measured": self.measured,
+            "rejected": dict(self.rejected),
+            "abandoned": self.abandoned,
+            "best_search_ratio": self.best_search_ratio,
+            "nominated": self.nominated,
+            "proven": self.proven,
+            "started_at": self.started_at.isoformat() if self.started_at else None,
+            "ended_by": self.ended_by,
+            "outcome": self.outcome,
+            "message": self.message,
+        }

@@ -1,0 +1,134 @@
+"""Following a goal: a live table on a terminal, plain lines elsewhere, JSON lines for scripts."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from rich.live import Live
+from rich.table import Table
+
+from schemas.enums import Outcome
+from schemas.events import GoalAccepted
+from schemas.faults import Misconfigured
+from services.console.endpoints import open_log
+from services.console.exits import Exit
+from services.console.output import Format, emit_lines, say, stderr
+from services.console.progress import Progress
+from services.evidence.log import Log
+
+POLL_S = 0.25
+Show = Callable[[Progress], None]
+
+
+def watch_goal(goal_id: str, output: Format, timeout_s: float | None) -> Exit:
+    """Follows `goal_id` until it ends or `timeout_s` has passed, and says how it ended as an exit status."""
+    return asyncio.run(_watch(goal_id, output, timeout_s))
+
+
+async def _watch(goal_id: str, output: Format, timeout_s: float | None) -> Exit:
+    async with open_log() as log:
+        progress = await follow_visibly(log, goal_id, output, timeout_s)
+    if not progress.completed:
+        say(f"{goal_id} is still {progress.phase}; it goes on without you")
+        return Exit.WAIT_TIMED_OUT
+    if output is Format.TEXT:
+        say(f"{goal_id}: {progress.outcome} (ended by {progress.ended_by}). {progress.message}")
+        say(f"`assay champion show {goal_id}` has the report")
+    return exit_of(progress.outcome)
+
+
+async def follow_visibly(log: Log, goal_id: str, output: Format, timeout_s: float | None = None) -> Progress:
+    """`follow`, shown as a live table on a terminal, else as lines."""
+    if output is not Format.TEXT or not stderr().is_terminal:
+        return await follow(log, goal_id, _printer(output), timeout_s)
+    with Live(console=stderr(), refresh_per_second=4) as live:
+        return await follow(log, goal_id, lambda progress: live.update(table(progress)), timeout_s)
+
+
+def exit_of(outcome: Outcome | None) -> Exit:
+    """The exit status that an outcome means."""
+    match outcome:
+        case Outcome.CHAMPION:
+            return Exit.OK
+        case Outcome.NO_VERIFIED_IMPROVEMENT | Outcome.INCONCLUSIVE:
+            return Exit.NO_IMPROVEMENT
+        case Outcome.NONE | None:
+            return Exit.FAILED
+
+
+async def follow(log: Log, goal_id: str, show: Show, timeout_s: float | None = None) -> Progress:
+    """The goal's progress when it ended, or when `timeout_s` had passed. Raises Misconfigured for an unknown goal."""
+    progress, position = Progress(goal_id), 0
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        async for recorded in log.read(position, goal_id=goal_id):
+            progress.add(recorded)
+            position = recorded.position
+        if position == 0:
+            raise await _unknown(log, goal_id)
+        show(progress)
+        if progress.completed or (deadline is not None and time.monotonic() >= deadline):
+            return progress
+        await asyncio.sleep(POLL_S)
+
+
+async def _unknown(log: Log, goal_id: str) -> Misconfigured:
+    known = [recorded.envelope.goal_id or "" async for recorded in log.read(types=(GoalAccepted,))]
+    return Misconfigured(
+        f"no goal {goal_id!r}; there are: {', '.join(known[-10:]) or 'none yet (`assay goal submit`)'}"
+    )
+
+
+def _printer(output: Format) -> Show:
+    """Says each change once: JSON lines on stdout, or plain lines on stderr."""
+    last = ""
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        line = plain_line(progress)
+        if line == last:
+            return
+        last = line
+        if output is Format.TEXT:
+            say(line)
+        else:
+            emit_lines([progress.record()])
+
+    return show
+
+
+def plain_line(progress: Progress) -> str:
+    """Progress in one line."""
+    best = f"{progress.best_search_ratio:.3f}× search" if progress.best_search_ratio else "none yet"
+    paused = " (paused)" if progress.paused else ""
+    return (
+        f"{progress.phase}{paused} · generation {progress.generation} · proposed {progress.proposed}"
+        f" · compiled {progress.compiled} · verified {progress.verified} · measured {progress.measured}"
+        f" · rejected {progress.rejected.total()} · best {best}"
+    )
+
+
+def table(progress: Progress) -> Table:
+    """Progress as a live table."""
+    rows = Table(title=f"goal {progress.goal_id}", title_justify="left", show_header=False, box=None)
+    rows.add_row("phase", progress.phase + (" (paused)" if progress.paused else ""))
+    rows.add_row("generation", str(progress.generation))
+    budget = f" of {progress.goal.budget.candidates}" if progress.goal else ""
+    rows.add_row("proposed", f"{progress.proposed}{budget}")
+    rows.add_row("compiled", str(progress.compiled))
+    rows.add_row("verified", str(progress.verified))
+    rows.add_row("measured", str(progress.measured))
+    reasons = ", ".join(f"{reason} {count}" for reason, count in progress.rejected.most_common())
+    rows.add_row("rejected", f"{progress.rejected.total()} {f'({reasons})' if reasons else ''}")
+    rows.add_row("best so far", f"{progress.best_search_ratio:.3f}× (search)" if progress.best_search_ratio else "-")
+    rows.add_row("finalists", f"{progress.nominated} nominated, {progress.proven} proven")
+    rows.add_row("search time", _search_time(progress))
+    return rows
+
+
+def _search_time(progress: Progress) -> str:
+    if progress.started_at is None or progress.goal is None:
+        return "-"
+    elapsed_s = (datetime.now(UTC) - progress.started_at).total_seconds()
+    return f"{elapsed_s:.0f} s of {progress.goal.budget.wall:.0f} s"

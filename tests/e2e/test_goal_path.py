@@ -1,0 +1,96 @@
+"""A goal published on the bus ends with a proven champion, through five real processes."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import nats
+import pytest
+
+from tests.fixtures.factory import Factory, null_goal
+
+pytestmark = pytest.mark.slow
+
+TERMINAL = {"candidate.measured.v1", "candidate.rejected.v1", "candidate.abandoned.v1"}
+
+
+def assert_every_fact_once(facts: list[dict[str, Any]]) -> None:
+    ids = Counter(fact["id"] for fact in facts)
+    assert max(ids.values()) == 1
+    settled = Counter(fact["data"]["candidate_id"] for fact in facts if fact["type"] in TERMINAL)
+    proposed = [fact["id"] for fact in facts if fact["type"] == "candidate.proposed.v1"]
+    assert settled == Counter(proposed), "every candidate has exactly one terminal fact"
+
+
+def test_a_goal_from_the_command_line_ends_with_a_champion_and_a_verified_log(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(), "g1")
+    state = factory.wait_for_end("g1")
+    assert (state["outcome"], state["ended_by"]) == ("champion", "budget")
+    facts = factory.facts("g1")
+    assert_every_fact_once(facts)
+    assert sum(fact["type"] == "candidate.proposed.v1" for fact in facts) == 200
+    assert factory.json("events", "verify")["intact"] is True
+    champion = factory.json("champion", "show", "g1")
+    assert champion["comparison"]["kind"] == "hold_out"
+    assert [row["goal_id"] for row in factory.json("leaderboard")] == ["g1"]
+
+
+async def test_a_goal_from_bare_nats_starts_the_same_goal(factory: Factory) -> None:
+    factory.up()
+    person = factory.json("status")["nats"]
+    connection = await nats.connect(person["url"], user=person["user"], password=person["password"])
+    await connection.publish("assay.intake.goal.submitted.bare", json.dumps(null_goal()).encode())
+    await connection.flush()
+    await connection.close()
+    assert factory.wait_for_end("bare")["outcome"] == "champion"
+
+
+def test_the_same_goal_id_is_idempotent_and_other_content_is_refused(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(), "same")
+    factory.submit(null_goal(), "same")
+    other = factory.data.parent / "other.json"
+    other.write_text(json.dumps(null_goal(name="other")), encoding="utf-8")
+    refused = factory.run("goal", "submit", str(other), "--id", "same")
+    assert refused.returncode == 1
+    assert "same" in refused.stderr
+    assert factory.wait_for_end("same")["name"] == "null"
+    assert sum(fact["type"] == "goal.accepted.v1" for fact in factory.facts("same")) == 1
+
+
+def test_a_second_goal_starts_warm_from_the_first(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(), "first")
+    factory.wait_for_end("first")
+    factory.submit(null_goal(search={"generation_size": 50, "islands": 2, "seed": 99}), "second")
+    factory.wait_for_end("second")
+    champion = factory.json("champion", "show", "first")["build"]["kernel"]["fingerprint"]
+    generation_one = [f for f in factory.facts("second") if f["type"] == "candidate.proposed.v1"][:50]
+    assert champion in {fact["data"]["kernel"]["fingerprint"] for fact in generation_one}
+
+
+@pytest.mark.parametrize("action", ["stop", "cancel"])
+def test_a_running_goal_can_be_ended_early(factory: Factory, action: str) -> None:
+    factory.up()
+    factory.submit(null_goal(budget={"candidates": 50_000, "wall": "10m", "stagnation": 1000}), "long")
+    factory.wait_for_candidates("long", 50)
+    factory.ok("goal", action, "long", "--reason", "enough seen")
+    state = factory.wait_for_end("long")
+    assert state["ended_by"] == {"stop": "stopped", "cancel": "cancelled"}[action]
+    assert state["outcome"] == {"stop": "champion", "cancel": "none"}[action]
+
+
+def test_a_paused_goal_stands_still_until_it_is_resumed(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(budget={"candidates": 1000, "wall": "10m", "stagnation": 1000}), "nap")
+    factory.wait_for_candidates("nap", 50)
+    factory.ok("goal", "pause", "nap", "--reason", "lunch")
+    settled = -1
+    while (now := factory.state("nap"))["proposed"] != settled:
+        settled = now["proposed"]
+        factory.run("goal", "watch", "nap", "--timeout", "2s")
+    assert now["paused"] is True
+    assert settled < 1000
+    factory.ok("goal", "resume", "nap", "--reason", "back")
+    assert factory.wait_for_end("nap")["outcome"] == "champion"
