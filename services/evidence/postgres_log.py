@@ -142,7 +142,7 @@ class PostgresLog:
                     self._dsn,
                     min_size=0,
                     max_size=POOL_CONNECTIONS,
-                    user=self._role,
+                    user=self._role.value if self._role else None,
                     timeout=CONNECT_TIMEOUT_S,
                     command_timeout=COMMAND_TIMEOUT_S,
                 )
