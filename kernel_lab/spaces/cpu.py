@@ -88,6 +88,7 @@ def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str)
     serial = f"    {call.replace('$first', '0').replace('$past', rows)};\n" + (f"    {drain}\n" if drain else "")
     if not threaded:
         return head + serial
+    drained = f"            {drain}\n" if drain else ""
     inner = call.replace("$first", "i").replace("$past", f"i + tile < {rows} ? i + tile : {rows}")
     kind = "dynamic, 1" if genome["schedule"] == "dynamic" else "static, 1"
     tile = f"{TILE_FLOATS} / ({width} + 1) + 1"
@@ -100,8 +101,7 @@ def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str)
 #pragma omp for schedule({kind}) nowait
             for (int64_t i = 0; i < {rows}; i += tile)
                 {inner};
-            {drain or ";"}
-        }}
+{drained}        }}
         return;
     }}
 {serial}"""

@@ -97,7 +97,7 @@ def test_points_of_every_variant_are_right_at_every_size_and_alignment(
 ) -> None:
     around = Surroundings(machine.vector_bits, machine.threads, deterministic=False, forbid=())
     space, limits = SPACES[name, "c"], SpaceLimits(include={"variant": (variant,)})
-    for seed in range(3):
+    for seed in range(2):
         genome = space.sample(np.random.default_rng(seed), around, limits)
         assert genome is not None
         rendered = space.render(genome, around)
@@ -132,7 +132,7 @@ def test_every_baseline_is_right_or_said_to_be_absent(name: str, machine: Machin
     for contender in contenders(name, machine, machine.threads):
         if contender.kernel:
             library = loaded(contender.kernel, workload, machine, tmp_path)
-            for axes in (*workload.smoke_axes[:4], dict(workload.shapes["small"][1].axes)):
+            for axes in (*workload.smoke_axes[:3], dict(workload.shapes["small"][1].axes)):
                 for drawn in workload.distributions:
                     assert_right(workload, library, axes, drawn, 3)
         elif contender.absent:

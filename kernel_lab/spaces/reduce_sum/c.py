@@ -40,20 +40,19 @@ def _span_sum(genome: Genome, streams: int) -> str:
     accumulators = int(genome["accumulators"])
     names = [f"a{s}_{k}" for s in range(streams) for k in range(accumulators)]
     body = "\n".join(_step(genome, stream, accumulators) for stream in range(streams))
-    part = "n" if streams == 1 else f"n / {streams}"
-    rest = f"{streams} * steps * STEP" if streams == 1 else "0"
-    tails = "" if streams == 1 else _stream_tails(streams)
     return f"""
-enum {{ STEP = {accumulators} * LANES }};
+enum {{ STREAMS = {streams}, STEP = {accumulators} * LANES }};
 
 static float span_sum(const float *x, int64_t n) {{
     vec {", ".join(f"{name} = {{0}}" for name in names)};
-    const int64_t part = {part}, steps = part / STEP;
-    for (int64_t j = 0; j < steps * STEP; j += STEP) {{
+    const int64_t part = n / STREAMS, whole = part / STEP * STEP;
+    for (int64_t j = 0; j < whole; j += STEP) {{
 {body}
     }}
     float total = sum_lanes({_paired(names)});
-{tails}    for (int64_t j = {rest if streams == 1 else f"{streams} * part"}; j < n; j++) total += x[j];
+    for (int s = 0; s < STREAMS; s++)
+        for (int64_t j = whole; j < part; j++) total += x[s * part + j];
+    for (int64_t j = STREAMS * part; j < n; j++) total += x[j];
     return total;
 }}
 """
@@ -63,12 +62,6 @@ def _step(genome: Genome, stream: int, accumulators: int) -> str:
     base = f"x + {stream} * part + j" if stream else "x + j"
     adds = cpu.repeated(accumulators, f"        a{stream}_$k += load({base}$+k);")
     return cpu.prefetches(genome, base, accumulators) + adds
-
-
-def _stream_tails(streams: int) -> str:
-    return f"""    for (int s = 0; s < {streams}; s++)
-        for (int64_t j = steps * STEP; j < part; j++) total += x[s * part + j];
-"""
 
 
 def _paired(names: list[str]) -> str:

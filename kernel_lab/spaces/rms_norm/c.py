@@ -36,7 +36,7 @@ _FLAG_RULES = (
 def _write_row(unroll: int, put: str, name: str) -> str:
     """A row written with `put`: `store`, or `stream` after a head that aligns y."""
     write = f"{put}(y + j$+k, load(x + j$+k) * r * load(w + j$+k));"
-    head = "unaligned(y, H)" if put == "stream" else "0"
+    head = "    for (; j < unaligned(y, H); j++) y[j] = x[j] * r * w[j];\n" if put == "stream" else ""
     block = f"""    for (; j + {unroll} * LANES <= H; j += {unroll} * LANES) {{
 {cpu.repeated(unroll, "        " + write)}
     }}
@@ -44,8 +44,7 @@ def _write_row(unroll: int, put: str, name: str) -> str:
     return f"""
 static void {name}(const float *x, const float *w, float *y, int64_t H, float r) {{
     int64_t j = 0;
-    for (; j < {head}; j++) y[j] = x[j] * r * w[j];
-{block if unroll > 1 else ""}    for (; j + LANES <= H; j += LANES) {write.replace("$+k", "")}
+{head}{block if unroll > 1 else ""}    for (; j + LANES <= H; j += LANES) {write.replace("$+k", "")}
     for (; j < H; j++) y[j] = x[j] * r * w[j];
 }}
 """
@@ -125,9 +124,7 @@ def _row_block(genome: Genome, around: Surroundings) -> Rendered:
 
 def _block_scales(genome: Genome, rows: int) -> str:
     squares = "        vec v$k = load(x + $k * H + j);\n        a$k += v$k * v$k;"
-    ahead = "".join(
-        cpu.prefetches(genome, f"x + {k} * H + j", 1) for k in range(rows)
-    )  # one row of the block is one stream
+    ahead = "".join(cpu.prefetches(genome, f"x + {k} * H + j", 1) for k in range(rows))
     tail = "        s$k += x[$k * H + j] * x[$k * H + j];"
     return f"""
 static void block_scales(const float *x, int64_t H, float eps, float *r) {{
@@ -147,15 +144,12 @@ static void block_scales(const float *x, int64_t H, float eps, float *r) {{
 
 def _block_write(rows: int, put: str, name: str) -> str:
     """Rows of a block written together; streaming needs H to be a whole number of vectors, so that all align alike."""
-    head = "unaligned(y, H)" if put == "stream" else "0"
     single = cpu.repeated(rows, "        y[$k * H + j] = x[$k * H + j] * r[$k] * w[j];")
+    head = f"    for (; j < unaligned(y, H); j++) {{\n{single}\n    }}\n" if put == "stream" else ""
     return f"""
 static void {name}(const float *x, const float *w, float *y, int64_t H, const float *r) {{
     int64_t j = 0;
-    for (; j < {head}; j++) {{
-{single}
-    }}
-    for (; j + LANES <= H; j += LANES) {{
+{head}    for (; j + LANES <= H; j += LANES) {{
         const vec weight = load(w + j);
 {cpu.repeated(rows, f"        {put}(y + $k * H + j, load(x + $k * H + j) * r[$k] * weight);")}
     }}
@@ -203,24 +197,21 @@ def _write_and_read(genome: Genome, unroll: int, put: str, name: str) -> str:
     step = f"""        const vec n$k = load(next + j$+k);
         a$k += n$k * n$k;
         {put}(y + j$+k, load(x + j$+k) * r * load(w + j$+k));"""
-    head = "unaligned(y, H)" if put == "stream" else "0"
+    single = """        squares += next[j] * next[j];
+        y[j] = x[j] * r * w[j];
+"""
+    head = f"    for (; j < unaligned(y, H); j++) {{\n{single}    }}\n" if put == "stream" else ""
     return f"""
 // Writes a row and gives back the sum of squares of the next one.
 static float {name}(const float *x, const float *next, const float *w, float *y, int64_t H, float r) {{
     vec {cpu.repeated(unroll, "a$k = {0}", ", ")};
     float squares = 0.0f;
     int64_t j = 0;
-    for (; j < {head}; j++) {{
-        squares += next[j] * next[j];
-        y[j] = x[j] * r * w[j];
-    }}
-    for (; j + {unroll} * LANES <= H; j += {unroll} * LANES) {{
+{head}    for (; j + {unroll} * LANES <= H; j += {unroll} * LANES) {{
 {cpu.prefetches(genome, "next + j", unroll)}{cpu.repeated(unroll, step)}
     }}
     for (; j < H; j++) {{
-        squares += next[j] * next[j];
-        y[j] = x[j] * r * w[j];
-    }}
+{single}    }}
     return squares + sum_lanes({cpu.repeated(unroll, "a$k", " + ")});
 }}
 """

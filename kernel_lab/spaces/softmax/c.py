@@ -160,12 +160,11 @@ static float keep_powers(const float *x, float *kept, int64_t C, float top) {{
 
 def _scale_row(unroll: int, put: str, name: str) -> str:
     write = f"{put}(y + j$+k, load(kept + j$+k) * scale);"
-    head = "unaligned(y, C)" if put == "stream" else "0"
+    head = "    for (; j < unaligned(y, C); j++) y[j] = kept[j] * scale;\n" if put == "stream" else ""
     return f"""
 static void {name}(const float *kept, float *y, int64_t C, float scale) {{
     int64_t j = 0;
-    for (; j < {head}; j++) y[j] = kept[j] * scale;
-    for (; j + {unroll} * LANES <= C; j += {unroll} * LANES) {{
+{head}    for (; j + {unroll} * LANES <= C; j += {unroll} * LANES) {{
 {cpu.repeated(unroll, "        " + write)}
     }}
     for (; j + LANES <= C; j += LANES) {write.replace("$+k", "")}
