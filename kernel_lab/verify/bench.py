@@ -7,7 +7,9 @@ from pathlib import Path
 from kernel_lab.runner.memory import MemfdArena
 from kernel_lab.runner.start import Lab
 from kernel_lab.sandbox.confine import Bounds, Sandbox, run_sandboxed
+from kernel_lab.verify.finding import CouldNot
 from kernel_lab.verify.subject import Bench
+from schemas.enums import RungStatus
 
 OBJDUMP_WALL_S = 20.0
 """Chosen: an ordinary kernel takes 5 ms, a megabyte of code half a second."""
@@ -24,11 +26,11 @@ def make_bench(lab: Lab, blank: bytes) -> Bench:
     )
 
 
-def disassemble(object_path: Path, sandbox: Sandbox) -> str | None:
-    """What objdump reads in an untrusted object, run in the sandbox; None when it is missing or fails."""
+def disassemble(object_path: Path, sandbox: Sandbox) -> str | CouldNot:
+    """What objdump reads in an untrusted object, run in the sandbox; or why it could not."""
     objdump = shutil.which("objdump")
     if objdump is None:
-        return None
+        return CouldNot(RungStatus.UNSUPPORTED, "no disassembler: apt-get install binutils")
     with tempfile.TemporaryDirectory(prefix="assay-objdump-") as folder:
         copy, listing = Path(folder, "k.so"), Path(folder, "k.s")
         copy.write_bytes(object_path.read_bytes())
@@ -40,4 +42,8 @@ def disassemble(object_path: Path, sandbox: Sandbox) -> str | None:
             sandbox=sandbox,
             bounds=Bounds(wall_s=OBJDUMP_WALL_S),
         )
-        return listing.read_text(errors="replace") if completed.exit_status == 0 else None
+        if completed.timed_out:
+            return CouldNot(RungStatus.TIMED_OUT, f"objdump took more than {OBJDUMP_WALL_S:g} s")
+        if completed.exit_status != 0:
+            return CouldNot(RungStatus.TOOL_FAILURE, f"objdump failed: {completed.output.strip()[:500]}")
+        return listing.read_text(errors="replace")

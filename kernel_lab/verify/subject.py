@@ -9,6 +9,7 @@ import numpy as np
 
 from kernel_lab.runner.arm import Arena, Limits, StartArm
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
+from kernel_lab.verify.finding import CouldNot
 from kernel_lab.workloads.workload import Workload
 from schemas.goal import Shape
 from schemas.work import Counterexample
@@ -61,8 +62,8 @@ class Bench:
     open_arena: Callable[[np.random.Generator], Arena]
     """Buffers for one judgement; the generator decides where `natural` ones lie."""
     isolation: str
-    disassemble: Callable[[Path], str | None]
-    """`objdump -d --no-show-raw-insn` of an untrusted object, run in the sandbox; None when it did not work."""
+    disassemble: Callable[[Path], str | CouldNot]
+    """`objdump -d --no-show-raw-insn` of an untrusted object, run in the sandbox."""
     blank: bytes
     """What the same toolchain makes of an empty kernel."""
 

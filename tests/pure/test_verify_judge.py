@@ -27,6 +27,7 @@ from schemas.enums import JudgedAs, Reason, Rung, RungStatus
 from schemas.goal import Shape
 
 SEEDS = {name: n + 1 for n, name in enumerate(SEED_NAMES)}
+NO_OBJDUMP = CouldNot(RungStatus.UNSUPPORTED, "no disassembler")
 RETURNED = Returned(100, 200, 0x1F80, 0x1F80, 1)
 RMS_NORM = WORKLOADS["rms_norm"]
 Kernel = Callable[[Arrays, Axes], dict[str, Array]]
@@ -108,7 +109,7 @@ class ScriptedBench:
     @property
     def bench(self) -> Bench:
         start: StartArm = self.start_arm
-        return Bench(start, HeldArena, "none", lambda _path: None, b"")
+        return Bench(start, HeldArena, "none", lambda _path: NO_OBJDUMP, b"")
 
     def climb(self, threads: int = 1, plan: Plan | None = None, checks: Checks = ALL_CHECKS) -> Climb:
         plan = plan or Plan((Shape(axes={"T": 2, "H": 16}),))
@@ -133,7 +134,7 @@ def test_a_right_kernel_climbs_every_rung_that_runs_it_and_leaves_no_process() -
     assert all(arm.closed for arm in scripted.started)
 
 
-def test_without_a_disassembler_there_is_no_verdict_and_never_a_pass(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_read_is_no_verdict_and_never_a_pass(tmp_path: Path) -> None:
     object_path = tmp_path / "k.so"
     object_path.write_bytes(b"no object")
     judgement = judge(Subject(object_path), RMS_NORM, Plan(()), SEEDS, ScriptedBench().bench)

@@ -45,8 +45,8 @@ def climb(climb: Climb) -> RungOutcome:
     except Unreadable as error:
         return CouldNot(RungStatus.TOOL_FAILURE, str(error))
     listing = climb.bench.disassemble(climb.subject.object_path)
-    if listing is None:
-        return CouldNot(RungStatus.UNSUPPORTED, "no disassembler: objdump (Debian package binutils) did not run")
+    if isinstance(listing, CouldNot):
+        return listing
     return inspect(climb, subject, blank, listing)
 
 
