@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from schemas.envelope import Recorded
@@ -22,14 +23,18 @@ class Recording:
     """One batch that is in the log now."""
 
     appended: Appended
-    facts: tuple[Recorded[Any], ...]
-    """The new rows that this Assay can parse, in position order, for the curator's fold."""
     lag: int
     """Messages of the stream that are not recorded yet."""
 
+    @cached_property
+    def facts(self) -> tuple[Recorded[Any], ...]:
+        """The new rows that this Assay can parse, in position order, for the curator's fold."""
+        return facts_of(self.appended.rows)
+
     @property
     def unparseable(self) -> int:
-        return len(self.appended.rows) - len(self.facts)
+        """Rows kept as raw only."""
+        return sum(row.event_id is None for row in self.appended.rows)
 
 
 def _unobserved(_recording: Recording) -> None:
@@ -57,7 +62,7 @@ async def record(
                 continue
             appended = await log.append([Incoming(one.message, state.epoch, one.seq) for one in batch])
             head = appended.head
-            recording = Recording(appended, facts_of(appended.rows), max(0, state.last_seq - head.stream_seq))
+            recording = Recording(appended, max(0, state.last_seq - head.stream_seq))
             observe(recording)
             yield recording
 
