@@ -22,7 +22,8 @@ from kernel_lab.workloads.workload import Scalars
 from schemas.faults import Bug, Transient
 
 START_TIMEOUT_S = 20.0
-"""Chosen: a start takes 10 ms, a library's 200 ms; more is a machine in trouble, not a candidate."""
+"""Chosen: a start takes 10 ms, a library's 200 ms; mapping a gigabyte half
+a second. More is a machine in trouble, not a candidate."""
 DEATH_GRACE_S = 1.0
 """How long a process whose channel closed, or that reported a fault, may take to end; chosen, it takes under 1 ms."""
 ATTEMPTS = 6
@@ -125,7 +126,7 @@ class ProcessArm:
         """The process maps `buffers` no longer; closing the arm does the same for all."""
         mapped = self._sets.pop(_memory(buffers), None)
         if mapped and self._ended is None:
-            self._ask(Request.UNMAP, protocol.unmap(mapped.number), Reply.UNMAPPED, self._limits.call_timeout_s)
+            self._ask(Request.UNMAP, protocol.unmap(mapped.number), Reply.UNMAPPED, START_TIMEOUT_S)
 
     def close(self) -> None:
         """Nothing of the process is left."""
@@ -154,7 +155,7 @@ class ProcessArm:
         rows = memory.mapped(inputs_writable=self._inputs_writable)
         payload = protocol.map_set(number, rows, tuple(memory.axes.values()))
         files = (inputs if self._inputs_writable else read_only, outputs)
-        answer = self._ask(Request.MAP, payload, Reply.MAPPED, self._limits.call_timeout_s, files)
+        answer = self._ask(Request.MAP, payload, Reply.MAPPED, START_TIMEOUT_S, files)
         if not isinstance(answer, Message):
             return answer
         if len(answer.numbers) != len(memory.places):

@@ -104,6 +104,7 @@ struct wire_fault {
 static int channel;
 static int tasks = -1; /* /proc/self/task, opened before the sandbox may close the way to it */
 static int memory = -1; /* this process's statm, opened early for the fault handler */
+static uint64_t page_bytes;
 static kernel candidate;
 static uint64_t clean_fp; /* the control word before anything of the candidate ran */
 static struct set sets[MAX_SETS];
@@ -134,7 +135,7 @@ static uint64_t private_bytes(void)
         else if (field == 6 && text[i] >= '0' && text[i] <= '9')
             number = number * 10 + (uint64_t)(text[i] - '0');
     }
-    return number * 4096;
+    return number * page_bytes;
 }
 
 /* Async-signal-safe: one write. SA_RESETHAND has restored the default action, so the instruction faults again on
@@ -145,7 +146,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
     struct {
         struct header header;
         struct wire_fault fault;
-    } message = {{MAGIC, FAULT, 0, sizeof(struct wire_fault)}, {(uint64_t)number, (uint64_t)(uintptr_t)info->si_addr, private_bytes()}};
+    } message = {{MAGIC, FAULT, 0, sizeof(struct wire_fault)},
+                 {(uint64_t)number, (uint64_t)(uintptr_t)info->si_addr, private_bytes()}};
     ssize_t ignored = write(channel, &message, sizeof message);
     (void)ignored;
 }
@@ -460,6 +462,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: runner CHANNEL_FD TASK_DIR_FD|-1 (started by kernel_lab.runner.process)\n");
         return 2;
     }
+    page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     channel = atoi(argv[1]);
     tasks = atoi(argv[2]);
     if (tasks < 0)

@@ -1,6 +1,7 @@
 """Starting arms: candidates under the sandbox, libraries as trusted processes."""
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -95,9 +96,10 @@ class Lab:
                 return b""
 
     def _nproc(self, threads: int) -> int:
-        """Enforced where the sandbox has its own count: in a user namespace, and not for root (lab fact). The
+        """Enforced where the sandbox has a count of its own: in a user namespace, and not for root (lab fact). The
         namespace's first process counts too, and one thread is room to be caught with."""
-        return threads + 2 if self.isolation.mode == "bwrap" and os.geteuid() != 0 else 0
+        counted = self.isolation.mode == "bwrap" and os.geteuid() != 0 and _namespaces_count_processes()
+        return threads + 2 if counted else 0
 
 
 def open_lab(isolation: Isolation | None = None, cache_dir: Path | None = None) -> Lab:
@@ -174,6 +176,12 @@ def _check(workload: Workload) -> None:
         or len(workload.scalars) > protocol.MAX_FLOATS
     ):
         raise Bug(f"{workload.name}: more arguments than runner.c passes")
+
+
+def _namespaces_count_processes() -> bool:
+    """Linux counts RLIMIT_NPROC per user namespace from 5.14 on; before, the user's other processes would count too."""
+    numbers = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 14)
 
 
 def _bounds(limits: Limits) -> Bounds:

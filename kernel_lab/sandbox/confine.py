@@ -2,7 +2,6 @@
 it started."""
 
 import fcntl
-import json
 import os
 import select
 import signal
@@ -16,16 +15,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from landlockpy import AccessFS, Ruleset, Scope
+from landlockpy import AccessFS, LandlockError, Ruleset, Scope
 
 from kernel_lab.sandbox.filters import compiler_filter
 from kernel_lab.sandbox.isolation import LOADER_CACHE, SYSTEM_FOLDERS, Isolation, detect, namespaces, system_mounts
 from kernel_lab.sandbox.native import build_once
-from schemas.faults import Transient
+from schemas.faults import Misconfigured, Transient
 
+TRIAL = ("/bin/true",)
 LAUNCHER_SOURCE = Path(__file__).with_name("launch.c")
 CANNOT_START = 125
 """What launch.c exits with when it, not the program, failed."""
+BWRAP_FAILED = 1
+"""What bwrap exits with when it failed itself; its program may do so too."""
 END_GRACE_S = 5.0
 """How long the end of a killed sandbox may take before it is a fault of the machine; chosen, ends take about 1 ms."""
 
@@ -102,8 +104,17 @@ class Completed:
 
 
 def open_sandbox(isolation: Isolation | None = None, cache_dir: Path | None = None) -> Sandbox:
-    """A sandbox of the given isolation, detected when not given. Raises Misconfigured."""
-    return Sandbox(isolation or detect(), build_once(LAUNCHER_SOURCE, cache_dir))
+    """A sandbox of the given isolation, detected when not given, in which a program has run. Raises Misconfigured."""
+    sandbox = Sandbox(isolation or detect(), build_once(LAUNCHER_SOURCE, cache_dir))
+    try:
+        with spawn_sandboxed(Program(TRIAL, filter=compiler_filter()), sandbox) as trial:
+            status = trial.wait(END_GRACE_S)
+            said = trial.output()
+    except Transient as error:
+        raise Misconfigured(f"the {sandbox.isolation} sandbox starts nothing here: {error}") from error
+    if status != 0:
+        raise Misconfigured(f"the {sandbox.isolation} sandbox starts nothing here (status {status}): {said[:500]}")
+    return sandbox
 
 
 @cache
@@ -123,29 +134,31 @@ class Confined:
     """A running program. Closing it leaves nothing of it behind. The thread that started it must outlive it: the kernel
     ties the program's life to that thread."""
 
-    def __init__(self, process: subprocess.Popen[bytes], output: int, told: int | None) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], output: int, told: int | None, kept: ExitStack) -> None:
         self._process = process
-        self._pidfd = os.pidfd_open(process.pid)
         self._output = output
         self._told = told
+        self._kept = kept
+        self._pidfd = os.pidfd_open(process.pid)
+        self._kept.callback(os.close, self._pidfd)
+        self._closed = False
 
     def wait(self, timeout_s: float) -> int | None:
         """The exit status, or None when the program is still running after `timeout_s`."""
         if not _readable(self._pidfd, timeout_s):
             return None
         returncode = self._process.wait()
-        if self._told is not None and returncode >= 0 and "exit-code" not in self._report:
-            return CANNOT_START  # bwrap ended without an end of its program to tell
+        if self._told is not None and returncode == BWRAP_FAILED and not self._told_its_end:
+            return CANNOT_START
         return _as_shell(returncode)
 
     def kill(self) -> int:
         """Nothing of the program is left; its exit status. Raises Transient when the machine cannot end it."""
         if self._process.poll() is None:
-            # the launcher sweeps its descendants on SIGTERM; bwrap's pid namespace dies with bwrap
-            self._process.send_signal(signal.SIGTERM if self._told is None else signal.SIGKILL)
+            self._process.send_signal(signal.SIGTERM)  # launch.c kills and reaps all descendants before it ends
         status = self.wait(END_GRACE_S)
-        if status is None or not self._namespace_ended():
-            raise Transient(f"sandbox process {self._process.pid} did not end within {END_GRACE_S} s of being killed")
+        if status is None:
+            raise Transient(f"sandbox process {self._process.pid} did not end within {END_GRACE_S} s of being told to")
         return status
 
     def output(self, most_bytes: int = 1 << 14) -> str:
@@ -154,15 +167,10 @@ class Confined:
 
     def close(self) -> None:
         """Killed if need be, and all descriptors closed."""
-        if self._pidfd < 0:
-            return
-        try:
-            self.kill()
-        finally:
-            for descriptor in (self._pidfd, self._output, self._told):
-                if descriptor is not None:
-                    os.close(descriptor)
-            self._pidfd = -1
+        if not self._closed:
+            self._closed = True
+            with self._kept:
+                self.kill()
 
     def __enter__(self) -> Self:
         return self
@@ -172,54 +180,38 @@ class Confined:
     ) -> None:
         self.close()
 
-    def _namespace_ended(self) -> bool:
-        """bwrap may be gone before the kernel has reaped its pid namespace: wait for the namespace's first process."""
-        first = self._report.get("child-pid")
-        if first is None:
-            return True
-        try:
-            descriptor = os.pidfd_open(first)
-        except ProcessLookupError:
-            return True
-        try:
-            return _readable(descriptor, END_GRACE_S)
-        finally:
-            os.close(descriptor)
-
     @cached_property
-    def _report(self) -> dict[str, int]:
-        """What bwrap, which is gone by now, told about its program."""
-        if self._told is None:
-            return {}
+    def _told_its_end(self) -> bool:
+        """bwrap, which is gone by now, told the exit status of its program. It exits with the same status when it
+        fails itself, and tells nothing."""
+        assert self._told is not None
         with suppress(BlockingIOError):
-            documents = os.read(self._told, 4096).splitlines()
-            return {name: value for one in documents for name, value in json.loads(one).items()}
-        return {}
+            return b'"exit-code"' in os.read(self._told, 4096)
+        return False
 
 
 def spawn_sandboxed(program: Program, sandbox: Sandbox) -> Confined:
     """`program` is running. Raises Transient when no process can be started."""
-    with ExitStack() as cleanup:
-        output = os.memfd_create("output", os.MFD_CLOEXEC)
-        fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)
-        command, passed, told = _command(program, sandbox, cleanup)
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(program.environment),
-                cwd=program.work_dir or "/",
-                pass_fds=passed,
-                start_new_session=True,
-            )
-        except OSError as error:
-            os.close(output)
-            if told is not None:
-                os.close(told)
-            raise Transient(f"cannot start {command[0]}: {error}") from error
-        return Confined(process, output, told)
+    with ExitStack() as passing, ExitStack() as kept:
+        output, told = _output_file(kept), None
+        command, passed = [str(sandbox.launcher), *program.bounds.options()], list(program.descriptors)
+        if program.filter and sandbox.isolation.mode != "none":
+            passed.append(_memory_file(program.filter, passing))
+            command += ["--seccomp", str(passed[-1])]
+        match sandbox.isolation.mode:
+            case "bwrap":
+                told, telling = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+                kept.callback(os.close, told)
+                passing.callback(os.close, telling)
+                passed.append(telling)
+                command = [str(sandbox.launcher), "--supervise", "--", *_bwrap(program, sandbox, telling), *command]
+            case "landlock":
+                passed.append(_ruleset(program, passing))
+                command += ["--supervise", "--landlock", str(passed[-1]), *_tasks(program)]
+            case "none":
+                command += ["--supervise"]
+        process = _start([*command, "--", *program.argv], program, output, passed)
+        return Confined(process, output, told, kept.pop_all())
 
 
 def run_sandboxed(
@@ -250,28 +242,38 @@ def run_sandboxed(
     return completed
 
 
-def _command(program: Program, sandbox: Sandbox, cleanup: ExitStack) -> tuple[list[str], tuple[int, ...], int | None]:
-    """The command line, the descriptors that it inherits, and where bwrap tells how its program fares."""
-    launch, passed = [str(sandbox.launcher)], list(program.descriptors)
-    options = program.bounds.options()
-    if program.filter and sandbox.isolation.mode != "none":
-        passed.append(_memory_file(program.filter, cleanup))
-        options += ["--seccomp", str(passed[-1])]
-    match sandbox.isolation.mode:
-        case "bwrap":
-            status, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-            cleanup.callback(os.close, told)
-            outside = [str(sandbox.isolation.bwrap), *namespaces(), *_mounts(program, sandbox.launcher)]
-            outside += ["--json-status-fd", str(told), "--"]
-            return [*outside, *launch, *options, "--", *program.argv], (*passed, told), status
-        case "landlock":
-            passed.append(_ruleset(program, cleanup))
-            options += ["--landlock", str(passed[-1])]
-            if program.tasks_descriptor is not None:
-                options += ["--tasks", str(program.tasks_descriptor)]
-            return [*launch, "--supervise", *options, "--", *program.argv], tuple(passed), None
-        case "none":
-            return [*launch, "--supervise", *options, "--", *program.argv], tuple(passed), None
+def _start(command: list[str], program: Program, output: int, passed: Sequence[int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(program.environment),
+            cwd=program.work_dir or "/",
+            pass_fds=passed,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Transient(f"cannot start {command[0]}: {error}") from error
+
+
+def _output_file(kept: ExitStack) -> int:
+    """Memory, so that a flood fills no disk and blocks nobody; RLIMIT_FSIZE bounds it."""
+    output = os.memfd_create("output", os.MFD_CLOEXEC)
+    kept.callback(os.close, output)
+    fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)
+    return output
+
+
+def _bwrap(program: Program, sandbox: Sandbox, telling: int) -> list[str]:
+    """The command line of bwrap up to the program that it is to run."""
+    mounts = _mounts(program, sandbox.launcher)
+    return [str(sandbox.isolation.bwrap), *namespaces(), *mounts, "--json-status-fd", str(telling), "--"]
+
+
+def _tasks(program: Program) -> list[str]:
+    return [] if program.tasks_descriptor is None else ["--tasks", str(program.tasks_descriptor)]
 
 
 def _mounts(program: Program, launcher: Path) -> list[str]:
@@ -285,10 +287,17 @@ def _mounts(program: Program, launcher: Path) -> list[str]:
     return [*mounts, "--remount-ro", "/"]
 
 
-def _ruleset(program: Program, cleanup: ExitStack) -> int:
+def _ruleset(program: Program, passing: ExitStack) -> int:
     """A Landlock ruleset with the same view of the file system as bwrap's mounts."""
-    rules = Ruleset(scoped=Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET)
-    cleanup.callback(rules.close)
+    try:
+        rules = passing.enter_context(Ruleset(scoped=Scope.SIGNAL | Scope.ABSTRACT_UNIX_SOCKET))
+        _allow_paths(rules, program)
+    except (LandlockError, OSError) as error:
+        raise Transient(f"Landlock refuses a rule: {error}") from error
+    return rules.fileno()
+
+
+def _allow_paths(rules: Ruleset, program: Program) -> None:
     for path in (*map(Path, SYSTEM_FOLDERS), *program.read_only):
         if path.exists():
             rules.allow_path(path, READING if path.is_dir() else READING & ~AccessFS.READ_DIR)
@@ -297,7 +306,6 @@ def _ruleset(program: Program, cleanup: ExitStack) -> int:
     rules.allow_path("/dev/null", AccessFS.READ_FILE | AccessFS.WRITE_FILE)
     if program.work_dir:
         rules.allow_path(program.work_dir, WRITING)
-    return rules.fileno()
 
 
 def _memory_file(content: bytes, cleanup: ExitStack) -> int:

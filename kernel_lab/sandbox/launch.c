@@ -6,8 +6,9 @@
  *
  * --supervise stays behind as the parent and reaper of everything that the program starts: when the program ends, or the
  * launcher is told to end (SIGTERM, also sent by the kernel when the launcher's own parent dies), every descendant is
- * killed and reaped. It stands in for a pid namespace where there is none. The exit status is the program's, or 128 + its
- * signal, as a shell and bwrap have it. Without --supervise the launcher becomes the program.
+ * killed and reaped. It stands in for a pid namespace where there is none, and waits for the end of one where there is.
+ * The exit status is the program's, or 128 + its signal, as a shell and bwrap have it. Without --supervise the launcher
+ * becomes the program.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -9,7 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernel_lab.runner import Alignment, Died, Lab, Limits, LoadFailed, MemfdArena, ProcessArm, Returned, Timing
+from kernel_lab.runner import (
+    Alignment,
+    Died,
+    Lab,
+    Limits,
+    LoadFailed,
+    MemfdArena,
+    OverTime,
+    ProcessArm,
+    Returned,
+    Timing,
+)
 from kernel_lab.runner.process import object_file
 from kernel_lab.workloads import WORKLOADS
 from schemas.faults import Bug
@@ -101,6 +112,15 @@ def test_every_kind_of_argument_arrives_in_its_place(rig: Rig) -> None:
         assert isinstance(arm.call(buffers, wide.scalars), Returned)
     assert buffers.output("y").tolist() == [*range(100, 117), 0.5, 1.5, 2.5, 3.5, 7.0]
     assert not source.exists()
+
+
+def test_a_lab_without_isolation_says_so_and_still_ends_what_spins(tmp_path: Path) -> None:
+    for rig in rigs("none", tmp_path):
+        assert str(rig.lab.isolation) == "none"
+        with rig.started(HONEST) as arm:
+            assert isinstance(arm.call(rig.buffers(), AXPY.scalars), Returned)
+        with rig.started('for (;;) __asm__ volatile("");', limits=Limits(call_timeout_s=0.3)) as arm:
+            assert isinstance(arm.call(rig.buffers(), AXPY.scalars), OverTime)
 
 
 def test_more_arguments_than_the_runner_passes_are_a_bug(bwrap_rig: Rig) -> None:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -226,6 +227,32 @@ def test_eating_the_next_request_does_not_hold_the_parent(rig: Rig) -> None:
     outcome = call(rig, "char all[64]; for (int i = 3; i < 64; i++) read(i, all, 64);", limits=QUICK)
     assert isinstance(outcome, OverTime | Returned | Died)
     assert isinstance(call(rig, body, limits=QUICK), Died), "recv is nothing a kernel asks"
+
+
+IN_A_SAMPLE = {
+    "exits": ("exit(0);", Died(None, 0, None, "")),
+    "aborts": ("abort();", Died("SIGABRT", None, None, "")),
+    "runs past the end": ("y[n] = 1;", Died("SIGSEGV", None, "y:after", "")),
+    "forks": ("fork();", Died("SIGSYS", None, None, "")),
+}
+
+
+@pytest.mark.parametrize("what", IN_A_SAMPLE)
+def test_an_end_inside_a_sample_is_the_same_end(rig: Rig, what: str) -> None:
+    body, expected = IN_A_SAMPLE[what]
+    with rig.started(body) as arm:
+        outcome = arm.time([rig.buffers()], AXPY.scalars, 1_000_000, 0)
+    assert isinstance(outcome, Died)
+    assert replace(outcome, private_bytes=None) == expected
+
+
+def test_marks_without_a_sample_are_not_believed(rig: Rig) -> None:
+    body = "for (int i = 3; i < 64; i++) for (uint32_t s = 0; s < 9; s++) {"
+    body += "uint32_t forged[14] = {0x59415341, 106, s, 40, 1}; write(i, forged, sizeof forged); }"
+    with rig.started(body) as arm:
+        outcome = arm.time([rig.buffers()], AXPY.scalars, 1_000_000, 0)
+    assert isinstance(outcome, Died)
+    assert "not a runner's" in outcome.stderr
 
 
 def test_a_thread_that_outlives_the_call_is_counted_and_then_gone(rig: Rig) -> None:
