@@ -134,7 +134,7 @@ class Station:
         return self.calibration
 
     def _calibrated(self) -> Calibration:
-        """A fresh process knows nothing of the machine yet, for example after its predecessor was killed. One that found
+        """A fresh process knows nothing of the machine, for example after its predecessor was killed. One that found
         it unfit looks again before each work item: noise passes."""
         calibration = self.calibration or self._calibrate()
         if not self.noise.fit:

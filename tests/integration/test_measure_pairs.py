@@ -1,0 +1,130 @@
+"""Pairs on real processes: equal kernels are equal, slow ones are slow, and cheats are caught."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, clocks_disagree, take_pair
+from kernel_lab.measure.screen import screen
+from kernel_lab.measure.statistics import Noise
+from kernel_lab.verify.finding import Finding
+from schemas.enums import Reason, Regime, Verdict
+from schemas.faults import Broken
+from schemas.measurement import Comparison, Pair
+from tests.integration import measure_lab as lab
+from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track, undisturbed
+
+
+@pytest.fixture
+def track(tmp_path: Path) -> Track:
+    return open_track(tmp_path)
+
+
+def finding_about(track: Track, body: str) -> Finding:
+    taken = take_pair(track.bench, track.duel(track.racer("k", body)), 2, np.random.default_rng(1))
+    assert isinstance(taken, CandidateFailed), taken
+    return taken.finding
+
+
+def test_byte_identical_kernels_are_neither_faster_nor_slower(track: Track) -> None:
+    fought = track.fight(track.duel(track.racer("candidate", lab.HONEST)))
+    assert fought.failed is None
+    assert fought.conclusion.verdict not in (Verdict.FASTER, Verdict.SLOWER)
+
+
+def test_a_kernel_that_does_half_as_much_again_is_slower(track: Track) -> None:
+    fought = track.fight(track.duel(track.racer("slow", lab.HALF_AS_SLOW_AGAIN)))
+    assert fought.conclusion.verdict is Verdict.SLOWER
+    mirrored = track.fight(track.duel(track.racer("fast", lab.HONEST), track.racer("slow", lab.HALF_AS_SLOW_AGAIN)))
+    assert mirrored.conclusion.verdict is Verdict.FASTER
+
+
+def test_every_raw_sample_of_a_pair_is_kept_and_its_clocks_agree(track: Track) -> None:
+    taken = take_pair(track.bench, track.duel(track.racer("k", lab.HONEST)), 6, np.random.default_rng(1))
+    assert isinstance(taken, Pair)
+    assert len(taken.quads) == 6
+    assert all(ns > 0 for quad in taken.quads for ns in (*quad.candidate_ns, *quad.baseline_ns))
+    assert {quad.first for quad in taken.quads} == {"candidate", "baseline"}
+
+
+def test_a_cold_sample_rotates_over_more_sets_than_the_cache_holds(track: Track) -> None:
+    small = replace(track.bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 1 << 20}))
+    duel = track.duel(track.racer("k", lab.HONEST), regime=Regime.COLD)
+    assert isinstance(take_pair(small, duel, 2, np.random.default_rng(1)), Pair)
+
+
+def test_a_candidate_that_goes_wrong_on_later_calls_is_caught_by_its_timed_outputs(track: Track) -> None:
+    found = finding_about(track, lab.WRONG_AFTER_A_WHILE)
+    assert found.reason is Reason.OUT_OF_BOUND
+    assert "timed outputs" in found.message
+    assert found.counterexample is not None
+
+
+def test_a_candidate_that_works_on_its_first_call_only_is_caught(track: Track) -> None:
+    assert finding_about(track, lab.ONLY_ONCE).reason in (Reason.NON_FINITE, Reason.OUT_OF_BOUND)
+
+
+def test_a_trusted_kernel_is_not_verified_so_the_check_is_what_catches(track: Track) -> None:
+    duel = replace(track.duel(track.racer("k", lab.WRONG_AFTER_A_WHILE)), is_verified=False)
+    assert isinstance(take_pair(track.bench, duel, 2, np.random.default_rng(1)), Pair)
+
+
+def test_a_candidate_that_dies_while_it_is_timed_is_rejected(track: Track) -> None:
+    found = finding_about(track, lab.CRASHES_AFTER_A_WHILE)
+    assert found.reason is Reason.CRASHED
+
+
+def test_a_baseline_that_dies_is_no_fault_of_the_candidate(track: Track) -> None:
+    duel = track.duel(track.racer("k", lab.HONEST), track.racer("broken", lab.CRASHES_AFTER_A_WHILE))
+    taken = take_pair(track.bench, duel, 2, np.random.default_rng(1))
+    assert isinstance(taken, BaselineFailed)
+    assert taken.name == "broken"
+
+
+def test_a_clock_that_is_patched_to_run_at_half_speed_is_caught(track: Track) -> None:
+    duel = track.duel(track.racer("k", lab.HONEST, before=lab.HALVED_CLOCK))
+    taken = undisturbed(
+        lambda: take_pair(track.bench, duel, 4, np.random.default_rng(1)), lambda t: isinstance(t, CandidateFailed)
+    )
+    assert isinstance(taken, CandidateFailed), taken
+    assert taken.finding.reason is Reason.FORGED_CLOCK
+
+
+def test_clocks_may_differ_by_two_percent_and_a_millisecond() -> None:
+    assert not clocks_disagree(99_000_000, 100_000_000)
+    assert not clocks_disagree(97_100_000, 100_000_000)
+    assert clocks_disagree(96_900_000, 100_000_000)
+    assert clocks_disagree(103_100_000, 100_000_000)
+
+
+def test_an_object_that_is_not_the_verified_one_is_never_started(track: Track) -> None:
+    racer = track.racer("k", lab.HONEST)
+    assert racer.object_path is not None
+    with racer.object_path.open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(Broken, match="is not the object"):
+        take_pair(track.bench, track.duel(racer), 2, np.random.default_rng(1))
+
+
+def screened(track: Track, body: str, noise: Noise = QUIET_MACHINE) -> tuple[Comparison, bool]:
+    found = screen(track.bench, track.duel(track.racer("k", body)), noise, np.random.default_rng(3))
+    assert not isinstance(found, CandidateFailed | BaselineFailed), found
+    return found.comparison, found.worth_more
+
+
+def test_a_screen_gives_a_search_number_and_drops_what_is_clearly_slow(track: Track) -> None:
+    comparison, worth_more = undisturbed(
+        lambda: screened(track, lab.HALF_AS_SLOW_AGAIN), lambda found: found[0].verdict is not Verdict.INVALID
+    )
+    assert comparison.verdict is Verdict.SLOWER
+    assert not worth_more
+    assert len(comparison.pairs) == 1
+    assert len(comparison.pairs[0].quads) == track.bench.protocol.screen_quads
+
+
+def test_an_unfit_machine_gives_a_screen_no_number(track: Track) -> None:
+    comparison, worth_more = screened(track, lab.HONEST, Noise((0.3,) * 30))
+    assert (comparison.verdict, comparison.ratio, comparison.shapes) == (Verdict.UNFIT, None, ())
+    assert worth_more
