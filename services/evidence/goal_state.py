@@ -1,53 +1,17 @@
-"""One goal as its facts tell it: a fold. The curator decides from it, the views show it, an audit recomputes it.
-
-`evolve(state, late_fact) is state`: a fact about settled work, a second word about decided work and a stranger's fact
-are recorded in the log and change nothing here. A step copies one generation at most (512 candidates), so folding a
-goal costs time linear in its facts.
-"""
+"""One goal as its facts tell it: the state that `goal_fold.py` folds, the curator decides from and the views show."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from schemas.enums import EndedBy, Outcome, Phase, SteerAction, Verdict
+from schemas.enums import EndedBy, Outcome, Phase
 from schemas.envelope import Recorded
 from schemas.events import (
-    BaselineAbandoned,
-    BaselineChosen,
-    BaselineDue,
-    BaselineNotFound,
-    CandidateAbandoned,
-    CandidateCompiled,
-    CandidateMeasured,
-    CandidateProposed,
-    CandidateRejected,
-    CandidateVerified,
-    ChampionCrowned,
-    FinalistAbandoned,
-    FinalistNominated,
-    FinalistProven,
-    FinalistRejected,
-    FinalsAbandoned,
-    FinalsDue,
-    FinalsOpened,
-    GenerationAbandoned,
-    GenerationClosed,
-    GenerationDue,
-    GenerationOpened,
     GoalAccepted,
-    GoalCompleted,
-    GoalSteered,
-    GoalTimedOut,
     Lesson,
-    LessonRecorded,
-    RaceDue,
-    RaceFinished,
-    RaceNotRun,
-    SearchExhausted,
 )
 from schemas.goal import Goal
 from schemas.ids import GoalId
@@ -55,27 +19,19 @@ from schemas.measurement import Comparison, Race
 from schemas.work import Task
 from services.evidence.goal_parts import (
     Attempt,
-    CandidateState,
     Clock,
     Counts,
-    End,
-    FinalistState,
     Finals,
     Generation,
     GoalPhase,
     count,
 )
-from services.evidence.lessons import Tally, Topic, Trial, topic_of
+from services.evidence.lessons import Tally, Topic
 
 ATTEMPTS = 3
 """Work other than a candidate's is tried once and retried twice (architecture.md, Settling)."""
 
 FIRST_GENERATION = 1
-
-GUIDES_NOTHING = frozenset({Verdict.INVALID, Verdict.UNFIT, Verdict.QUARANTINED})
-"""Verdicts whose ratio, if there is one, must not steer the search (measurement.md, 5, 4 and 10)."""
-
-CandidateMove = CandidateCompiled | CandidateVerified | CandidateMeasured | CandidateRejected | CandidateAbandoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,306 +129,6 @@ def begin(accepted: Recorded[GoalAccepted]) -> GoalState:
     )
 
 
-def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    """The state after `recorded`; the very same object when the fact is late and does not count."""
-    after = state if state.phase is GoalPhase.COMPLETED else _step(state, recorded)
-    return after if after is state else replace(after, position=recorded.position, last_id=recorded.id)
-
-
 def digest(goal: Goal) -> str:
     """Equal for goal files that ask for the same, however they are written."""
     return hashlib.sha256(json.dumps(goal.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
-
-
-def trials(generation: Generation) -> tuple[Trial, ...]:
-    """The settled candidates of `generation` as lessons count them."""
-    return tuple(
-        Trial(id_, one.genome, one.search_ratio, one.reason) for id_, one in generation.members().items() if one.end
-    )
-
-
-def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    match recorded.fact:
-        case CandidateProposed():
-            return _candidate_proposed(state, recorded)
-        case (
-            CandidateCompiled() | CandidateVerified() | CandidateMeasured() | CandidateRejected() | CandidateAbandoned()
-        ):
-            return _candidate_moved(state, recorded.fact)
-        case GenerationDue() | GenerationOpened() | GenerationAbandoned() | GenerationClosed() | SearchExhausted():
-            return _generation_moved(state, recorded)
-        case BaselineDue() | BaselineChosen() | BaselineNotFound() | BaselineAbandoned():
-            return _baseline_moved(state, recorded)
-        case FinalsDue() | FinalsOpened() | FinalsAbandoned():
-            return _finals_moved(state, recorded)
-        case FinalistNominated() | FinalistProven() | FinalistRejected() | FinalistAbandoned():
-            return _finalist_moved(state, recorded)
-        case RaceDue() | RaceFinished() | RaceNotRun() | ChampionCrowned():
-            return _race_moved(state, recorded)
-        case GoalSteered(action=action):
-            return _steered(state, action, recorded.recorded_at)
-        case GoalTimedOut(phase=phase):
-            return _timed_out(state, phase)
-        case LessonRecorded(lesson=lesson):
-            return replace(state, lessons={**state.lessons, topic_of(lesson): lesson})
-        case GoalCompleted() as fact:
-            return replace(
-                state,
-                phase=GoalPhase.COMPLETED,
-                ended_by=fact.ended_by,
-                outcome=fact.outcome,
-                message=fact.message,
-                completed_at=recorded.recorded_at,
-            )
-        case _:
-            return state
-
-
-# ---- baselines -----------------------------------------------------------------------------------------------------
-
-
-def _baseline_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    fact = recorded.fact
-    if isinstance(fact, BaselineDue):
-        return _baseline_due(state, recorded)
-    if not _runs(state.baseline, fact.attempt, state.phase is GoalPhase.BASELINES) or state.settled_by_time:
-        return state
-    match fact:
-        case BaselineChosen(race=race):
-            assert state.task is not None
-            task = state.task.model_copy(update={"baselines": race.strongest})
-            return replace(state, phase=GoalPhase.SEARCHING, task=task)
-        case BaselineNotFound(message=message):
-            return replace(state, baseline_missing=message) if state.baseline_missing is None else state
-        case _:
-            assert state.baseline is not None
-            return replace(state, baseline=replace(state.baseline, abandoned=True))
-
-
-def _baseline_due(state: GoalState, due: Recorded[BaselineDue]) -> GoalState:
-    again = state.phase is GoalPhase.BASELINES and _may_retry(state.baseline, due.fact.attempt)
-    if state.phase is not GoalPhase.WAITING and not again:
-        return state
-    return replace(
-        state,
-        phase=GoalPhase.BASELINES,
-        task=due.fact.task,
-        baseline=Attempt(due.id, due.fact.attempt),
-        clock=state.clock or Clock(due.recorded_at),
-    )
-
-
-def _runs(attempt: Attempt | None, number: int, in_phase: bool) -> bool:
-    """Attempt `number` is the one under way."""
-    return in_phase and attempt is not None and attempt.number == number and not attempt.abandoned
-
-
-def _may_retry(attempt: Attempt | None, number: int) -> bool:
-    return attempt is not None and attempt.abandoned and number == attempt.number + 1
-
-
-# ---- generations ---------------------------------------------------------------------------------------------------
-
-
-def _generation_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    if state.phase is not GoalPhase.SEARCHING:
-        return state
-    fact, generation = recorded.fact, state.generation
-    if isinstance(fact, GenerationDue):
-        return _generation_due(state, recorded)
-    if generation is None or fact.generation != generation.number:
-        return state
-    if isinstance(fact, GenerationClosed):
-        return _generation_closed(state, generation)
-    if generation.opened is not None or generation.abandoned or state.settled_by_time:
-        return state
-    if recorded.envelope.causation_id != generation.due_id:
-        return state
-    match fact:
-        case GenerationOpened(candidate_ids=ids):
-            known = tuple(id_ for id_ in ids if id_ in generation.candidates)
-            return replace(state, generation=replace(generation, opened=known, exhausted=not known))
-        case SearchExhausted():
-            return replace(state, generation=replace(generation, opened=(), exhausted=True))
-        case _:
-            return replace(state, generation=replace(generation, abandoned=True))
-
-
-def _generation_due(state: GoalState, due: Recorded[GenerationDue]) -> GoalState:
-    last, fact = state.generation, due.fact
-    new = last is None and fact.generation == state.closed + FIRST_GENERATION
-    again = last is not None and last.abandoned and (fact.generation, fact.attempt) == (last.number, last.attempt + 1)
-    if not (new or again):
-        return state
-    return replace(state, generation=Generation(due.id, fact.generation, fact.attempt, {}))
-
-
-def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
-    best = generation.best()
-    better = best is not None and (state.best is None or best[1] > state.best[1])
-    return replace(
-        state,
-        generation=None,
-        closed=state.closed + 1,
-        counts=state.counts.plus(count(generation.members().values())),
-        best=best if better else state.best,
-        stagnant=0 if better else state.stagnant + 1,
-        exhausted=generation.exhausted,
-        tally=state.tally.including(trials(generation)),
-    )
-
-
-def _candidate_proposed(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:
-    generation = state.generation
-    if generation is None or state.settled_by_time or proposed.id in generation.candidates:
-        return state
-    if proposed.envelope.causation_id != generation.due_id or generation.opened is not None:
-        return state
-    return _with_candidate(state, generation, proposed.id, CandidateState(proposed.fact.kernel.genome))
-
-
-def _candidate_moved(state: GoalState, fact: CandidateMove) -> GoalState:
-    generation = state.generation
-    if generation is None or state.settled_by_time:
-        return state
-    candidate = generation.candidates.get(fact.candidate_id)
-    if candidate is None or candidate.end is not None:
-        return state
-    moved = _candidate_after(candidate, fact)
-    return state if moved == candidate else _with_candidate(state, generation, fact.candidate_id, moved)
-
-
-def _candidate_after(candidate: CandidateState, fact: CandidateMove) -> CandidateState:
-    match fact:
-        case CandidateCompiled():
-            return replace(candidate, compiled=True)
-        case CandidateVerified():
-            return replace(candidate, compiled=True, verified=True)
-        case CandidateMeasured(comparison=comparison):
-            return replace(candidate, end=End.MEASURED, search_ratio=search_ratio(comparison))
-        case CandidateRejected(reason=reason, counterexample=counterexample):
-            return replace(candidate, end=End.REJECTED, reason=reason, counterexample=counterexample)
-        case CandidateAbandoned():
-            return replace(candidate, end=End.ABANDONED)
-
-
-def search_ratio(comparison: Comparison) -> float | None:
-    """The ratio that may steer the search; None when the measurement says nothing."""
-    if comparison.ratio is None or comparison.verdict in GUIDES_NOTHING:
-        return None
-    return comparison.ratio.estimate
-
-
-def _with_candidate(state: GoalState, generation: Generation, id_: UUID, candidate: CandidateState) -> GoalState:
-    return replace(state, generation=replace(generation, candidates={**generation.candidates, id_: candidate}))
-
-
-# ---- finals --------------------------------------------------------------------------------------------------------
-
-
-def _finals_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    fact, finals = recorded.fact, state.finals
-    if isinstance(fact, FinalsDue):
-        return _finals_due(state, recorded)
-    if state.phase is not GoalPhase.FINALS or finals is None or finals.opened is not None or finals.abandoned:
-        return state
-    if state.settled_by_time or recorded.envelope.causation_id != finals.due_id:
-        return state
-    match fact:
-        case FinalsOpened(candidate_ids=ids):
-            known = tuple(id_ for id_ in ids if id_ in finals.finalists)
-            return replace(state, finals=replace(finals, opened=known))
-        case _:
-            return replace(state, finals=replace(finals, abandoned=True))
-
-
-def _finals_due(state: GoalState, due: Recorded[FinalsDue]) -> GoalState:
-    last, fact = state.finals, due.fact
-    if state.phase in (GoalPhase.BASELINES, GoalPhase.SEARCHING):
-        clock = Clock(due.recorded_at)
-    elif state.phase is GoalPhase.FINALS and last and last.abandoned and fact.attempt == last.attempt + 1:
-        clock = state.clock or Clock(due.recorded_at)
-    else:
-        return state
-    return replace(
-        state,
-        phase=GoalPhase.FINALS,
-        generation=None,
-        clock=clock,
-        finals=Finals(due.id, fact.attempt, {}),
-        ended_by=fact.ended_by,
-    )
-
-
-def _finalist_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    fact, finals = recorded.fact, state.finals
-    if state.phase is not GoalPhase.FINALS or finals is None or fact.attempt != finals.attempt or finals.abandoned:
-        return state
-    if state.settled_by_time:
-        return state
-    known = finals.finalists.get(fact.candidate_id)
-    match fact:
-        case FinalistNominated(build=build, search_ratio=ratio):
-            if known is not None or recorded.envelope.causation_id != finals.due_id:
-                return state
-            moved = FinalistState(build, ratio)
-        case _ if known is None or known.end is not None:
-            return state
-        case FinalistProven(build=build):
-            moved = replace(known, end=End.PROVEN, build=build)
-        case FinalistRejected(counterexample=counterexample):
-            moved = replace(known, end=End.REJECTED, counterexample=counterexample)
-        case _:
-            moved = replace(known, end=End.ABANDONED)
-    return replace(state, finals=replace(finals, finalists={**finals.finalists, fact.candidate_id: moved}))
-
-
-def _race_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
-    fact = recorded.fact
-    if isinstance(fact, RaceDue):
-        again = state.phase is GoalPhase.RACING and _may_retry(state.race_due, fact.attempt)
-        if state.phase is not GoalPhase.FINALS and not again:
-            return state
-        return replace(state, phase=GoalPhase.RACING, race_due=Attempt(recorded.id, fact.attempt))
-    if isinstance(fact, ChampionCrowned):
-        if state.race is None or state.champion_id is not None:
-            return state
-        return replace(state, champion_id=fact.candidate_id, champion=fact.comparison)
-    if not _runs(state.race_due, fact.attempt, state.phase is GoalPhase.RACING) or state.race is not None:
-        return state
-    if state.settled_by_time:
-        return state
-    if isinstance(fact, RaceFinished):
-        return replace(state, race=fact.race)
-    assert state.race_due is not None
-    return replace(state, race_due=replace(state.race_due, abandoned=True))
-
-
-# ---- steering and time ---------------------------------------------------------------------------------------------
-
-
-def _steered(state: GoalState, action: SteerAction, at: datetime) -> GoalState:
-    match action:
-        case SteerAction.PAUSE:
-            return state if state.paused_since else replace(state, paused_since=at)
-        case SteerAction.RESUME:
-            return _resumed(state, at)
-        case SteerAction.STOP:
-            return state if state.stopped else replace(_resumed(state, at), stopped=True)
-        case SteerAction.CANCEL:
-            return state if state.cancelled else replace(state, cancelled=True)
-
-
-def _resumed(state: GoalState, at: datetime) -> GoalState:
-    if state.paused_since is None:
-        return state
-    clock = state.clock
-    if clock is not None:
-        clock = replace(clock, paused=clock.paused + (at - max(state.paused_since, clock.started_at)))
-    return replace(state, paused_since=None, clock=clock)
-
-
-def _timed_out(state: GoalState, phase: Phase) -> GoalState:
-    if state.clock is None or state.timed_out is phase or phase is not state.runs_against:
-        return state
-    return replace(state, timed_out=phase)

@@ -8,7 +8,7 @@ from uuid import UUID
 from schemas.envelope import Recorded
 from schemas.events import CandidateProposed, GoalAccepted, GoalCompleted
 from schemas.ids import GoalId
-from services.evidence import goal_state
+from services.evidence import goal_fold, goal_state
 from services.evidence.candidate_rows import CandidateStatus, Move, Proposal, dropped, move_of, proposal_of
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
@@ -57,7 +57,7 @@ class ViewFold:
         before = self._goals.get(goal_id) if goal_id else None
         if before is None:
             return
-        after = goal_state.evolve(before, recorded)
+        after = goal_fold.evolve(before, recorded)
         if after is before:
             return
         self._keep(after, changes)

@@ -24,7 +24,7 @@ from schemas.events import (
 )
 from schemas.ids import GoalId, Route
 from schemas.work import MAX_COUNTEREXAMPLES, Counterexample, Task
-from services.evidence import goal_state, routes_state
+from services.evidence import goal_fold, goal_state, routes_state
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
 from services.evidence.routes_state import ROUTE_FACTS, RoutesState
@@ -113,7 +113,7 @@ def _evolve_goal(state: CuratorState, recorded: Recorded[Any]) -> CuratorState:
     goal = state.goals.get(fact.about_goal) if fact.about_goal else None
     if goal is None:
         return state
-    after = goal_state.evolve(goal, recorded)
+    after = goal_fold.evolve(goal, recorded)
     if after is goal:
         return state
     if after.phase is GoalPhase.COMPLETED:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from schemas.events import GoalAccepted, GoalCompleted
 from schemas.ids import GoalId
-from services.evidence import goal_state
+from services.evidence import goal_fold, goal_state
 from services.evidence.goal_state import GoalState
 from services.evidence.log import Log
 from services.librarian import curator
@@ -44,7 +44,7 @@ async def _fold(log: Log, goal_id: GoalId, upto: int) -> GoalState:
     state: GoalState | None = None
     async for recorded in log.read(0, upto, goal_id):
         if state is not None:
-            state = goal_state.evolve(state, recorded)
+            state = goal_fold.evolve(state, recorded)
         elif isinstance(recorded.fact, GoalAccepted):
             state = goal_state.begin(recorded)
     assert state is not None  # its goal.accepted was just read

@@ -23,7 +23,7 @@ from schemas.events import (
 )
 from schemas.measurement import Entrant
 from schemas.work import Counterexample, MachineClass, Task
-from services.evidence import goal_state, lessons
+from services.evidence import goal_fold, lessons
 from services.evidence.goal_parts import Generation, GoalPhase, count
 from services.evidence.goal_state import ATTEMPTS, FIRST_GENERATION, GoalState
 from services.librarian.assignment import generation_seed, task_for
@@ -198,7 +198,7 @@ def input_of(found: Counterexample) -> str:
 
 def _lessons(goal: GoalState, generation: Generation) -> Drafts:
     assert goal.task is not None
-    tally = goal.tally.including(goal_state.trials(generation))
+    tally = goal.tally.including(goal_fold.trials(generation))
     return tuple(
         _state(
             goal,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.enums import AbandonReason, Reason, SteerAction
 from schemas.envelope import Recorded
 from schemas.events import CandidateMeasured, GenerationDue
-from services.evidence import goal_state
+from services.evidence import goal_fold, goal_state
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
 from tests.pure.floor import Floor
@@ -28,7 +28,7 @@ def about(floor: Floor, goal_id: str = "g") -> list[Recorded[Any]]:
 def fold(facts: list[Recorded[Any]]) -> GoalState:
     state = goal_state.begin(facts[0])
     for recorded in facts[1:]:
-        state = goal_state.evolve(state, recorded)
+        state = goal_fold.evolve(state, recorded)
     return state
 
 
@@ -44,7 +44,7 @@ fates = st.lists(
 def test_every_fact_of_a_goal_played_in_order_counts() -> None:
     state = goal_state.begin(WHOLE[0])
     for recorded in WHOLE[1:]:
-        after = goal_state.evolve(state, recorded)
+        after = goal_fold.evolve(state, recorded)
         assert after is not state, recorded.fact.TYPE
         assert (after.position, after.last_id) == (recorded.position, recorded.id)
         state = after
@@ -59,7 +59,7 @@ def test_a_fact_heard_a_second_time_changes_nothing(upto: int, which: int) -> No
     upto = min(upto, len(facts) - 1)
     state = fold(facts[: upto + 1])
     repeated = replace(facts[min(which, upto)], position=10_000)
-    assert goal_state.evolve(state, repeated) is state
+    assert goal_fold.evolve(state, repeated) is state
 
 
 @settings(max_examples=25, deadline=None)
@@ -92,7 +92,7 @@ def test_the_order_in_which_candidates_of_a_generation_end_does_not_matter(drawn
 def test_facts_after_the_end_change_nothing() -> None:
     ended = fold(WHOLE)
     for recorded in WHOLE[1:]:
-        assert goal_state.evolve(ended, replace(recorded, position=9_999)) is ended
+        assert goal_fold.evolve(ended, replace(recorded, position=9_999)) is ended
 
 
 def test_the_first_end_of_a_candidate_counts() -> None:
@@ -103,7 +103,7 @@ def test_the_first_end_of_a_candidate_counts() -> None:
     before = floor.state.goals["g"]
     measured = floor.last(CandidateMeasured)
     contradiction = replace(measured, position=500, envelope=replace(measured.envelope, id=uuid4()))
-    assert goal_state.evolve(before, contradiction) is before
+    assert goal_fold.evolve(before, contradiction) is before
 
 
 def test_the_running_generation_shows_in_the_counts_and_the_leader() -> None:
