@@ -227,6 +227,7 @@ async def test_the_state_says_fill_and_epoch(bus: Bus) -> None:
     state = await bus.state(FACTS_STREAM)
     assert (state.messages, state.first_seq, state.last_seq) == (2, 1, 2)
     assert 0 < state.bytes < state.max_bytes
+    assert state.fill == state.bytes / state.max_bytes
     assert UUID(state.epoch)
 
 

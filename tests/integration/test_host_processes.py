@@ -118,6 +118,30 @@ async def test_two_copies_one_killed_mid_work_conclude_every_candidate_exactly_o
     assert all(isinstance(one.fact, CandidateRejected) for envelopes in found.values() for one in envelopes)
 
 
+async def test_a_copy_frozen_past_ack_wait_thaws_and_states_nothing_twice(
+    connect_as: ConnectAs, librarian: Bus, start_host: Start, tmp_path: Path
+) -> None:
+    frozen = await start_host()
+    (who,) = await run_files(tmp_path, 1)
+    await until_ready(who["metrics_port"])
+    cause = await propose(await connect_as("proposer"), "sleep:0.6")
+    await asyncio.sleep(0.3)
+    frozen.send_signal(signal.SIGSTOP)
+    await start_host()
+    await answers(librarian, 1)
+    frozen.send_signal(signal.SIGCONT)
+
+    async def counted_twice() -> bool:
+        _, metrics = await asyncio.to_thread(get, who["metrics_port"], "/metrics")
+        return 'duplicate="true",type="candidate.rejected.v1"} 1.0' in metrics
+
+    await until(counted_twice)
+    found = await answers(librarian, 1)
+    assert [one.fact.candidate_id for one in found[cause.id]] == [cause.id]
+    assert (await librarian.state(FACTS_STREAM)).messages == 2
+
+
+@pytest.mark.slow
 async def test_work_that_kills_its_process_every_time_ends_in_an_abandonment(
     connect_as: ConnectAs, librarian: Bus, start_host: Start
 ) -> None:
@@ -128,6 +152,7 @@ async def test_work_that_kills_its_process_every_time_ends_in_an_abandonment(
     assert found.fact.reason is AbandonReason.WORKER_LOST
 
 
+@pytest.mark.slow
 async def test_the_server_killed_and_restarted_under_load_loses_nothing(
     nats: EmbeddedNats, connect_as: ConnectAs, librarian: Bus, start_host: Start, tmp_path: Path
 ) -> None:

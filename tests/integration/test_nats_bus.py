@@ -125,6 +125,7 @@ async def _fetched(queue: Queue) -> Delivery | None:
         return None
 
 
+@pytest.mark.slow
 async def test_a_reader_goes_on_without_a_gap_after_kill_nine(nats: EmbeddedNats, connect_as: ConnectAs) -> None:
     librarian, worker = await connect_as("librarian"), await connect_as("compiler")
     reading = librarian.read(FACTS_STREAM, 1, batch=7)
