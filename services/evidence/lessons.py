@@ -144,7 +144,7 @@ def news(tally: Tally, known: Mapping[Topic, Lesson], task: Task) -> tuple[News,
 
 def topic_of(lesson: Lesson) -> Topic:
     """What a recorded lesson is about."""
-    condition = Condition(lesson.condition["gene"], lesson.condition["value"])
+    condition = Condition(lesson.condition.get("gene", ""), lesson.condition.get("value", ""))
     return Topic(condition, about_failures=lesson.effect is None)
 
 
@@ -179,7 +179,7 @@ def effect_of(record: Record, tally: Tally) -> Interval | None:
     freedom = (a + b) ** 2 / weight if weight > 0 else float(with_.count + without.count - 2)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(a + b)
     middle = with_.mean - without.mean
-    return Interval(estimate=math.exp(middle), low=math.exp(middle - half), high=math.exp(middle + half), level=LEVEL)
+    return Interval(estimate=_exp(middle), low=_exp(middle - half), high=_exp(middle + half), level=LEVEL)
 
 
 def _lessons(
@@ -236,6 +236,11 @@ def _direction(effect: Interval | None) -> int:
     if effect is None:
         return -1
     return (effect.low > 1) - (effect.high < 1)
+
+
+def _exp(log_ratio: float) -> float:
+    """Finite for every finite argument: a double ends near e^709."""
+    return math.exp(max(-700.0, min(700.0, log_ratio)))
 
 
 def _plus(moments: Moments, trial: Trial) -> Moments:

@@ -91,7 +91,8 @@ class PostgresViews:
 
     async def goals(self, goal_id: GoalId | None = None, limit: int = NO_LIMIT) -> tuple[Row, ...]:
         """Rows of views.goals, newest first."""
-        return await self._rows(sql.GOALS, goal_id, limit)
+        rows = await self._rows(sql.GOALS, goal_id, limit)
+        return tuple(row | {"rejections": json.loads(row["rejections"])} for row in rows)
 
     async def candidates(
         self, goal_id: GoalId | None = None, candidate_id: UUID | None = None, limit: int = NO_LIMIT

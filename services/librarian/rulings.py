@@ -173,7 +173,7 @@ def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
         best_candidate=best[0] if best else None,
         best_search_ratio=best[1] if best else None,
     )
-    found = (member.counterexample for member in members.values())
+    found = ((id_, member.counterexample) for id_, member in members.items())
     return (
         *_kept(goal, found, evidence),
         *_lessons(goal, generation),
@@ -181,9 +181,13 @@ def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
     )
 
 
-def _kept(goal: GoalState, found: Iterable[Counterexample | None], evidence: Evidence) -> Drafts:
+def _kept(goal: GoalState, found: Iterable[tuple[UUID, Counterexample | None]], evidence: Evidence) -> Drafts:
+    """Inputs that caught somebody and that nobody kept before, each naming the candidate it first caught."""
     known = {input_of(one) for one in evidence.counterexamples}
-    new = {input_of(one): one for one in found if one is not None and input_of(one) not in known}
+    new: dict[str, Counterexample] = {}
+    for candidate_id, one in found:
+        if one is not None and input_of(one) not in known:
+            new.setdefault(input_of(one), one.model_copy(update={"found_by": one.found_by or candidate_id}))
     return tuple(
         _state(goal, f"counterexample.{input_}", CounterexampleKept(goal_id=goal.goal_id, counterexample=one))
         for input_, one in new.items()
@@ -240,7 +244,8 @@ def _finals(goal: GoalState, evidence: Evidence) -> Drafts:
         return (_finals_due(goal, evidence, goal.ended_by, finals.attempt + 1),)
     if not finals.settled:
         return ()
-    kept = _kept(goal, (finalist.counterexample for finalist in finals.members().values()), evidence)
+    found = ((id_, finalist.counterexample) for id_, finalist in finals.members().items())
+    kept = _kept(goal, found, evidence)
     if finals.proven():
         return (*kept, _race_due(goal, evidence, 0))
     message = f"{len(finals.members())} nominated, none proven" if finals.opened else "nothing was worth nominating"
@@ -291,7 +296,11 @@ def _racing(goal: GoalState, evidence: Evidence) -> Drafts:
 def _ruled(goal: GoalState) -> Drafts:
     assert goal.race is not None
     assert goal.ended_by is not None
-    ruling = rule(goal.race, goal.goal.objective.min_gain)
+    assert goal.finals is not None
+    proven = goal.finals.proven()
+    entrants = tuple(entrant for entrant in goal.race.entrants if entrant.candidate_id in proven)
+    race = goal.race.model_copy(update={"entrants": entrants})  # only a race among the proven crowns a champion
+    ruling = rule(race, goal.goal.objective.min_gain)
     champion_id = ruling.winner.candidate_id if ruling.winner else None
     completed = _completed(goal, goal.ended_by, ruling.outcome, ruling.message, champion_id)
     if ruling.winner is None or goal.champion_id is not None:

@@ -146,8 +146,6 @@ class Term:
             if self._standings.get(goal_id) is not standing:
                 await self._office.goals.advance(goal_id, standing, goal.position if goal else self.state.position)
                 self._standings[goal_id] = standing
-            if goal is None:
-                del self._standings[goal_id]
 
     def _count(self, recording: Recording) -> None:
         metrics = self._office.metrics

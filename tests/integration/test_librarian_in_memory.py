@@ -242,6 +242,31 @@ async def test_refolding_gives_what_folding_everything_gives(bus: MemoryBus) -> 
     assert refolded.ended == ("done",)
 
 
+async def test_a_stream_that_is_four_fifths_full_takes_no_goal_and_says_so() -> None:
+    bus, log = MemoryBus(max_bytes=12_000), MemoryLog()
+    await (await bus.bucket(PRESENCE_BUCKET)).put("null.host.copy", b"{}")
+    async with running(await office_of(bus, log)) as term:
+        await submit(bus, "first")
+
+        async def begun() -> bool:
+            return bool(await facts_of(log, "first", GoalAccepted))
+
+        await until(begun)
+        while (await bus.state(FACTS_STREAM)).bytes < 0.8 * 12_000:
+            await submit(bus, "filler", b"x" * 900)
+            await asyncio.sleep(0.02)
+        await term.tick()
+        await submit(bus, "late")
+
+        async def refused() -> bool:
+            said = [recorded.fact.problems[0].message for recorded in await facts_of(log, None, GoalRefused)]
+            return any("80 % full" in message for message in said)
+
+        await until(refused)
+        await steer(bus, "first", "cancel")
+        await until_completed(log, "first")
+
+
 async def test_nothing_is_decided_before_the_stream_is_recorded(bus: MemoryBus) -> None:
     """What the last librarian published may still be on its way into the log."""
     log = MemoryLog()

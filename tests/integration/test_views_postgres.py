@@ -81,6 +81,7 @@ async def test_the_views_show_a_goal_as_it_goes(views: PostgresViews, log: Postg
     assert (row["phase"], row["generation"], row["proposed"], row["measured"]) == ("searching", 1, 4, 1)
     statuses = [candidate["status"] for candidate in await views.candidates("g")]
     assert sorted(statuses) == ["measured", "proposed", "proposed", "proposed"]
+    assert row["rejections"] == {}
     (candidate,) = await views.candidates(candidate_id=first.id)
     assert (candidate["search_ratio"], candidate["verdict"]) == (1.0, "FASTER")
 

@@ -12,6 +12,7 @@ from schemas.envelope import Draft, due
 from schemas.events import (
     BaselineDue,
     CandidateMeasured,
+    CandidateProposed,
     ChampionCrowned,
     CounterexampleKept,
     FinalistAbandoned,
@@ -243,8 +244,10 @@ def test_counterexamples_are_kept_once_and_travel_in_later_tasks() -> None:
     floor = running()
     floor.fate = lambda number: Reason.OUT_OF_BOUND if number % 4 == 0 else 1.1
     floor.search()
-    kept = [fact.counterexample.seed for fact in floor.facts(CounterexampleKept)]
-    assert kept == [0, 4]
+    kept = floor.facts(CounterexampleKept)
+    assert [fact.counterexample.seed for fact in kept] == [0, 4]
+    caught = {r.id: r.fact.kernel.source for r in floor.log if isinstance(r.fact, CandidateProposed)}
+    assert [caught[fact.counterexample.found_by or uuid4()] for fact in kept] == ["/* kernel 0 */", "/* kernel 4 */"]
     assert [one.seed for one in floor.facts(GenerationDue)[1].task.counterexamples] == [0]
     assert [one.seed for one in floor.facts(FinalsDue)[0].task.counterexamples] == [0, 4]
 
@@ -585,6 +588,12 @@ def test_among_the_deserving_the_better_lower_bound_wins() -> None:
     first, second = (one.candidate_id for one in floor.facts(RaceDue)[0].contestants)
     floor.finish_race(entrant(first, 1.30, width=0.2), entrant(second, 1.25, width=0.01))
     assert floor.end.champion_id == second
+
+
+def test_an_entrant_that_was_never_proven_is_not_crowned() -> None:
+    floor = to_the_race()
+    floor.finish_race(entrant(uuid4(), 9.0))
+    assert floor.end.outcome is Outcome.NO_VERIFIED_IMPROVEMENT
 
 
 def test_a_candidate_slower_than_the_incumbent_is_not_crowned() -> None:

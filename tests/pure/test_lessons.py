@@ -104,6 +104,13 @@ def test_a_champion_cites_the_effects_its_genome_meets_and_no_failures() -> None
     assert met[0].startswith("streaming=true")
 
 
+def test_absurd_ratios_still_give_a_finite_interval() -> None:
+    tally = Tally().including([trial(n, n < 3, 1e300 if n % 2 else 1e-300) for n in range(6)])
+    effect = effect_of(tally.records[STREAMING], tally)
+    assert effect is not None
+    assert math.isfinite(effect.high)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 10.0)), max_size=40), st.integers(0, 40))
 def test_counting_in_two_parts_equals_counting_at_once(drawn: list[tuple[bool, float]], cut: int) -> None:
     trials = [trial(n, streaming, ratio) for n, (streaming, ratio) in enumerate(drawn)]
