@@ -19,10 +19,6 @@ PRESENCE_BUCKET = "assay_presence"
 """Key `<route>.<host>.<copy>`, bucket TTL. Updated by revision (event-backbone.md: a per-key TTL is lost on update)."""
 
 
-FULL_AT = 0.8
-"""Architecture.md: at 80 % full, new goals are refused and nothing new becomes due."""
-
-
 @dataclass(frozen=True)
 class PubAck:
     """The stream has the message, on disk."""
@@ -51,7 +47,7 @@ class StreamState:
 
     @property
     def fill(self) -> float:
-        """How full the stream is, from 0 to 1. From `FULL_AT` on nothing new is begun, so terminal facts have room."""
+        """How full the stream is, from 0 to 1. From 0.8 on nothing new is begun, so that terminal facts have room."""
         return self.bytes / self.max_bytes if self.max_bytes > 0 else 0.0
 
 

@@ -159,11 +159,11 @@ async def test_a_reader_whose_consumer_is_deleted_reopens_at_the_next_message(
     assert [(one.seq, one.message.body) for one in batch] == [(2, b"2")]
 
 
-async def test_a_deleted_queue_fails_slowly_instead_of_spinning(
+async def test_a_deleted_queue_fails_slowly_instead_of_spinning_and_works_once_it_is_made_again(
     connect_as: ConnectAs, nats_settings: SettingsFor
 ) -> None:
-    await create_route_queues(await connect_as("librarian"), ROUTE, 1.0)
-    worker = await connect_as("compiler")
+    librarian, worker = await connect_as("librarian"), await connect_as("compiler")
+    await create_route_queues(librarian, ROUTE, 1.0)
     queue = await worker.queue(FACTS_STREAM, f"compiler-{ROUTE}")
     admin = await Link.open(nats_settings("admin"), "admin")
     await admin.api(f"CONSUMER.DELETE.{FACTS_STREAM}.compiler-{ROUTE}")
@@ -175,6 +175,11 @@ async def test_a_deleted_queue_fails_slowly_instead_of_spinning(
             await queue.fetch(0.2)
         failures += 1
     assert failures <= 3
+    cause = await propose(await connect_as("proposer"))
+    await create_route_queues(librarian, ROUTE, 1.0)
+    delivery = await queue.fetch(5.0)
+    assert delivery is not None
+    assert delivery.message.headers["ce-id"] == str(cause.id)
 
 
 async def test_a_service_may_start_before_its_server(tmp_path: Path) -> None:
