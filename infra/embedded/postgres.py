@@ -77,7 +77,16 @@ class EmbeddedPostgres:
         self._socket_folder: Path | None = None
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """The server answers on its socket. Raises Misconfigured, naming what is wrong with the folder."""
+        """The server answers on its socket, at the same path as before. Raises Misconfigured, naming what is wrong."""
+        first = self._socket_folder is None
+        try:
+            self._start(timeout_s)
+        except Misconfigured:
+            if first:
+                self._remove_socket_folder()
+            raise
+
+    def _start(self, timeout_s: float) -> None:
         _require_writable(self.folder)
         run_as = self._run_as or _choose_run_as()
         self._refuse_other_version()
@@ -89,7 +98,11 @@ class EmbeddedPostgres:
         self._await_ready(timeout_s)
 
     def stop(self, timeout_s: float = 20.0) -> None:
-        """The server has written its checkpoint and is gone; at the latest after `timeout_s` it is gone anyway."""
+        """The server has written its checkpoint and is gone, and its socket; if it takes too long it is killed."""
+        self._end(timeout_s)
+        self._remove_socket_folder()
+
+    def _end(self, timeout_s: float) -> None:
         for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, immediate, by force
             if self._process is None or self._process.poll() is not None:
                 break
@@ -99,7 +112,6 @@ class EmbeddedPostgres:
             except subprocess.TimeoutExpired:
                 continue
         self._process = None
-        self._remove_socket_folder()
 
     def kill(self) -> None:
         """The server is gone as after a power cut (SIGKILL). The socket's path stays: `start` serves there again."""
@@ -187,7 +199,7 @@ class EmbeddedPostgres:
             if not self.running():
                 self._explain_exit()
             if time.monotonic() > deadline:
-                self.stop()
+                self._end(timeout_s=5.0)
                 _require_space(self.folder, FULL_DISK_BYTES)
                 raise Misconfigured(f"Postgres was not ready after {timeout_s:g} s; see {self.log_file}")
             time.sleep(0.01)
@@ -203,7 +215,6 @@ class EmbeddedPostgres:
     def _explain_exit(self) -> None:
         status = self._process.returncode if self._process else None
         self._process = None
-        self._remove_socket_folder()
         _require_space(self.folder, FULL_DISK_BYTES)
         tail = self.log_file.read_text(errors="replace").strip()[-2000:]
         raise Misconfigured(f"Postgres in {self.data} ended with status {status} while starting:\n{tail}")

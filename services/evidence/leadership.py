@@ -1,6 +1,7 @@
 """Which copy of the librarian leads: the one that holds the advisory lock. The others are spares."""
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 import asyncpg
@@ -11,9 +12,13 @@ from services.evidence.postgres_log import CONNECT_TIMEOUT_S, Role
 
 LEADER_KEY = 0xA55A_1EAD
 """Chosen. Advisory locks are per database, so one server may serve many logs."""
+TRY_TO_LEAD = "SELECT pg_try_advisory_lock($1)"
 SPARE_POLL_S = 0.5
 """Chosen: how soon a spare takes over. Trying costs one round trip."""
 PING_TIMEOUT_S = 5.0
+HEARTBEAT_S = 5.0
+SILENCE_S = 30.0
+"""Chosen: six heartbeats. Until then a frozen leader keeps its spares waiting."""
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -45,38 +50,64 @@ class Alone:
 
 
 class PostgresLeadership:
-    """The advisory lock, held by a connection of its own: losing the connection is losing the lock."""
+    """The advisory lock, held by a connection of its own: losing the connection is losing the lock.
 
-    def __init__(self, dsn: str, role: Role | None = None) -> None:
+    A copy that is frozen, or cut off, stops its heartbeat; the server then ends the connection and a spare takes over.
+    """
+
+    def __init__(
+        self, dsn: str, role: Role | None = None, heartbeat_s: float = HEARTBEAT_S, silence_s: float = SILENCE_S
+    ) -> None:
         self._dsn = dsn
         self._role = role
+        self._heartbeat_s = heartbeat_s
+        self._silence_s = silence_s
         self._connection: Connection | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._heart: asyncio.Task[None] | None = None
 
     async def acquire(self) -> None:
+        await self.release()
         with translated("asking for leadership"):
-            await self.release()
             self._connection = await asyncpg.connect(
-                self._dsn, user=self._role, timeout=CONNECT_TIMEOUT_S, command_timeout=PING_TIMEOUT_S
+                self._dsn,
+                user=self._role,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=PING_TIMEOUT_S,
+                server_settings={"idle_session_timeout": f"{self._silence_s * 1000:.0f}ms"},
             )
-            while not await self._try():  # noqa: ASYNC110  another process holds it: no event to wait for
+            while not await self._ask(TRY_TO_LEAD, LEADER_KEY):  # noqa: ASYNC110  another process holds it
                 await asyncio.sleep(SPARE_POLL_S)
-
-    async def _try(self) -> bool:
-        assert self._connection is not None
-        return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1)", LEADER_KEY))
+        self._heart = asyncio.create_task(self._beat())
 
     async def confirm(self) -> None:
         try:
             with translated("confirming leadership"):
-                if self._connection is None:
-                    raise Deposed("leadership was never acquired, or was released")
-                await self._connection.execute("SELECT 1")
+                await self._ask("SELECT true")
         except Transient as lost:
             await self.release()
             raise Deposed(f"the connection that held the leader's lock is gone: {lost}") from lost
 
     async def release(self) -> None:
         """Ending the connection frees the lock, even when the server never hears a goodbye."""
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+            self._heart = None
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
+
+    async def _ask(self, question: str, *arguments: int) -> bool:
+        async with self._one_at_a_time:
+            if self._connection is None:
+                raise Deposed("leadership was never acquired, or was released")
+            return bool(await self._connection.fetchval(question, *arguments))
+
+    async def _beat(self) -> None:
+        """The server hears from this copy while it lives, also during a long fold. Ends when the connection is lost."""
+        with suppress(Transient):
+            while True:
+                await asyncio.sleep(self._heartbeat_s)
+                with translated("keeping leadership"):
+                    await self._ask("SELECT true")

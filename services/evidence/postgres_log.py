@@ -30,6 +30,8 @@ POOL_CONNECTIONS = 4
 """Chosen: one appends, the others read."""
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
+SERVER_SETTINGS = {"idle_in_transaction_session_timeout": "30s"}
+"""Chosen: a recorder frozen inside an append gives the head's lock back."""
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 
@@ -145,6 +147,7 @@ class PostgresLog:
                     user=self._role.value if self._role else None,
                     timeout=CONNECT_TIMEOUT_S,
                     command_timeout=COMMAND_TIMEOUT_S,
+                    server_settings=SERVER_SETTINGS,
                 )
             return self._pool
 

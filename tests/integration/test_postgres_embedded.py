@@ -186,6 +186,20 @@ def test_a_broken_cluster_is_refused_with_the_servers_own_words(own_postgres: Em
         own_postgres.start()
 
 
+async def test_after_a_failed_restart_it_serves_at_the_same_path_again(own_postgres: EmbeddedPostgres) -> None:
+    dsn = own_postgres.dsn()
+    own_postgres.kill()
+    aside = own_postgres.data.rename(own_postgres.folder / "aside")
+    (own_postgres.data).write_text("in the way")
+    with pytest.raises(Misconfigured):
+        own_postgres.start()
+    own_postgres.data.unlink()
+    aside.rename(own_postgres.data)
+    own_postgres.start()
+    assert own_postgres.dsn() == dsn
+    assert await ask(dsn, "SELECT 1") == 1
+
+
 def test_a_setting_that_the_server_refuses_is_named(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / "postgres", {"shared_buffers": "nonsense"})
     with pytest.raises(Misconfigured, match="shared_buffers"):

@@ -170,6 +170,25 @@ async def test_only_one_copy_leads_and_a_spare_follows_it(database: Database) ->
     await spare.release()
 
 
+async def test_a_leader_that_falls_silent_is_deposed_and_a_spare_takes_over(database: Database) -> None:
+    frozen = PostgresLeadership(database.recorder_dsn, heartbeat_s=3600, silence_s=0.3)
+    spare = PostgresLeadership(database.recorder_dsn)
+    await frozen.acquire()
+    async with asyncio.timeout(30):
+        await spare.acquire()
+    with pytest.raises(Deposed):
+        await frozen.confirm()
+    await spare.release()
+
+
+async def test_a_leader_that_is_busy_folding_stays_the_leader(database: Database) -> None:
+    busy = PostgresLeadership(database.recorder_dsn, heartbeat_s=0.1, silence_s=2.0)
+    await busy.acquire()
+    await asyncio.sleep(3.0)  # longer than the silence that would depose it
+    await busy.confirm()
+    await busy.release()
+
+
 async def test_a_leader_whose_server_died_is_deposed_and_records_nothing_more(own_postgres: EmbeddedPostgres) -> None:
     database = await fresh_database(own_postgres)
     bus, log, leadership = MemoryBus(), PostgresLog(database.recorder_dsn), PostgresLeadership(database.recorder_dsn)
