@@ -70,6 +70,8 @@ class Lab:
         inputs_writable: bool,
     ) -> ProcessArm | LoadFailed:
         with ExitStack() as cleanup:
+            loaded = object_file(object_path)
+            cleanup.callback(os.close, loaded)
             tasks = _reserve_descriptor(cleanup) if self.isolation.mode == "landlock" else None
             program = Program(
                 (str(self.runner), CHANNEL, str(-1 if tasks is None else tasks)),
@@ -81,8 +83,6 @@ class Lab:
             )
             arm = _open_arm(program, self.sandbox, limits, inputs_writable=inputs_writable)
             pid = arm.hello()
-            loaded = object_file(object_path)
-            cleanup.callback(os.close, loaded)
             failed = arm.load(protocol.load(self._nproc(threads), self._filter(pid), workload.name), (loaded,))
         return failed or arm
 
@@ -223,8 +223,11 @@ def _open_arm(program: Program, sandbox: Sandbox, limits: Limits, *, inputs_writ
     """`program` is running with its end of a channel in place of `CHANNEL`. The parent keeps no copy of that end, or it
     would never see it close."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    with ExitStack() as ours_unless_started, theirs:
+        ours_unless_started.callback(ours.close)
         number = theirs.fileno()
         argv = tuple(str(number) if part == CHANNEL else part for part in program.argv)
         connected = replace(program, argv=argv, descriptors=(*program.descriptors, number))
-        return ProcessArm(spawn_sandboxed(connected, sandbox), ours, limits, inputs_writable=inputs_writable)
+        arm = ProcessArm(spawn_sandboxed(connected, sandbox), ours, limits, inputs_writable=inputs_writable)
+        ours_unless_started.pop_all()
+        return arm

@@ -11,6 +11,7 @@ import pytest
 
 from kernel_lab.runner import (
     Alignment,
+    Arena,
     Died,
     Lab,
     Limits,
@@ -19,11 +20,13 @@ from kernel_lab.runner import (
     OverTime,
     ProcessArm,
     Returned,
+    StartArm,
     Timing,
+    start_arm,
 )
 from kernel_lab.runner.process import object_file
 from kernel_lab.workloads import WORKLOADS
-from schemas.faults import Bug
+from schemas.faults import Bug, Transient
 from tests.integration.runner_lab import AXPY, HONEST, MODES, Rig, lab_in, rigs
 
 SAMPLE_NS = 2_000_000
@@ -230,6 +233,43 @@ def test_many_sets_need_few_descriptors(bwrap_rig: Rig) -> None:
     assert open_now < 100 < before
     for one in sets:
         one.close()
+
+
+def test_arms_leave_no_descriptor_behind(rig: Rig) -> None:
+    def open_now() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    good, bad = rig.compile(HONEST), rig.folder / "bad.so"
+    bad.write_bytes(b"x" * 100)
+    buffers = rig.buffers()
+    before = open_now()
+    for path in (good, bad) * 3:
+        arm = rig.start(path)
+        if not isinstance(arm, LoadFailed):
+            with arm:
+                arm.call(buffers, AXPY.scalars)
+    with pytest.raises(Transient, match="cannot be read"):
+        rig.start(rig.folder / "absent.so")
+    assert open_now() == before
+
+
+def test_a_lab_and_an_arena_are_what_the_ladder_and_the_bench_ask_for(rig: Rig) -> None:
+    start: StartArm = rig.lab
+    arena: Arena = rig.arena
+    arm = start(rig.compile(HONEST), AXPY, 1, Limits())
+    assert not isinstance(arm, LoadFailed)
+    with arm:
+        buffers = arena.buffers(AXPY, {"n": 3}, "natural", offset_elements=1)
+        assert isinstance(arm.call(buffers, AXPY.scalars), Returned)
+
+
+def test_without_a_lab_the_strongest_isolation_is_used(bwrap_rig: Rig) -> None:
+    arm = start_arm(bwrap_rig.compile('y[0] = open("/etc/passwd", O_RDONLY);'), AXPY, 1, Limits())
+    assert isinstance(arm, ProcessArm)
+    with arm:
+        buffers = bwrap_rig.buffers()
+        assert isinstance(arm.call(buffers, AXPY.scalars), Returned)
+    assert buffers.output("y")[0] == -1
 
 
 def test_natural_buffers_lie_on_lines_at_random_offsets(bwrap_rig: Rig) -> None:
