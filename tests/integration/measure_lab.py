@@ -2,11 +2,9 @@
 
 import hashlib
 import subprocess
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -15,22 +13,18 @@ from kernel_lab.measure.bench import Bench, Protocol, Racer, open_bench
 from kernel_lab.measure.compare import Contest, Fought
 from kernel_lab.measure.pairs import Duel
 from kernel_lab.measure.statistics import NOISE_PAIRS, Noise, level_per_look
+from kernel_lab.runner.arm import Arm, BufferSet, CallOutcome, Died, Limits, LoadFailed, OverTime, Timing
 from kernel_lab.runner.start import Lab, open_lab
 from kernel_lab.workloads import WORKLOADS
-from schemas.enums import Regime, Verdict
+from kernel_lab.workloads.workload import Scalars, Workload
+from schemas.enums import Regime
 from schemas.goal import Shape
 
-T = TypeVar("T")
-
-SHORT = Protocol(looks=(3, 5), quads=2, min_sample_ns=1_000_000, pause_ns=1_000_000)
-"""Samples so short that a busy scheduler seldom cuts into one."""
+SHORT = Protocol(looks=(5, 8, 16), quads=2, min_sample_ns=2_000_000, pause_ns=1_000_000)
 QUIET_MACHINE = Noise((0.005, -0.005) * (NOISE_PAIRS // 2))
 """Pretends a noise floor of 0.5 %: these tests compare kernels that differ by much or not at all."""
 SUM = WORKLOADS["reduce_sum"]
 SHAPE = Shape(axes={"N": 1 << 16})
-PATIENCE_S = 60.0
-"""A machine that builds and tests beside this disturbs whole contests, which are INVALID then and held again."""
-
 SIGNATURE = "void reduce_sum(const float *x, float *y, int64_t N)"
 ADDING = """
 #define _GNU_SOURCE
@@ -47,7 +41,8 @@ __attribute__((noinline)) static float add(const float *x, int64_t n) {
 }
 """
 HONEST = "y[0] = add(x, N);"
-HALF_AS_SLOW_AGAIN = "(void)add(x, N / 2); y[0] = add(x, N);"
+HALF_AS_MUCH_AGAIN = "(void)add(x, N / 2); y[0] = add(x, N);"
+THREE_TIMES_THE_WORK = "(void)add(x, N); (void)add(x, N); y[0] = add(x, N);"
 WRONG_AFTER_A_WHILE = "static int calls; y[0] = ++calls > 5 ? add(x, N / 2) : add(x, N);"
 CRASHES_AFTER_A_WHILE = "static int calls; if (++calls > 5) __builtin_trap(); y[0] = add(x, N);"
 ONLY_ONCE = "static int calls; if (++calls == 1) y[0] = add(x, N);"
@@ -120,21 +115,87 @@ class Track:
         return Duel(SUM, (SHAPE,), candidate, (baseline or self.racer("baseline", HONEST),), regime)
 
     def fight(self, duel: Duel, noise: Noise = QUIET_MACHINE) -> Fought:
-        """The duel at its end; held again while the machine was too disturbed to say anything."""
-        rng = np.random.default_rng(1)
+        """The duel at its end."""
+        contest = Contest(self.bench, {"duel": duel}, noise, level_per_look(), np.random.default_rng(1))
+        return contest.run()["duel"]
 
-        def once() -> Fought:
-            return Contest(self.bench, {"duel": duel}, noise, level_per_look(), rng).run()["duel"]
+    def told(self, retell: Callable[[Timing], Timing]) -> "Track":
+        """The same track, where samples are told differently."""
+        return replace(self, bench=replace(self.bench, start_arm=RetellingLab(self.lab, retell)))
 
-        return undisturbed(once, lambda f: f.failed is not None or f.conclusion.verdict is not Verdict.INVALID)
+
+@dataclass
+class Retold:
+    """An arm whose samples are told differently."""
+
+    arm: Arm
+    retell: Callable[[Timing], Timing]
+
+    def time(
+        self, buffers: Sequence[BufferSet], scalars: Scalars, min_sample_ns: int, pause_ns: int
+    ) -> Timing | Died | OverTime:
+        taken = self.arm.time(buffers, scalars, min_sample_ns, pause_ns)
+        return self.retell(taken) if isinstance(taken, Timing) else taken
+
+    def call(self, buffers: BufferSet, scalars: Scalars) -> CallOutcome:
+        return self.arm.call(buffers, scalars)
+
+    def release(self, buffers: BufferSet) -> None:
+        self.arm.release(buffers)
+
+    def close(self) -> None:
+        self.arm.close()
+
+    def __enter__(self) -> "Retold":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def undisturbed(attempt: Callable[[], T], is_told: Callable[[T], bool]) -> T:
-    """The first attempt that says something; the last one when the machine never came to rest."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_told(found := attempt()) and time.monotonic() < deadline:
-        time.sleep(0.3)
-    return found
+@dataclass(frozen=True)
+class RetellingLab:
+    """Starts arms whose samples are told differently."""
+
+    lab: Lab
+    retell: Callable[[Timing], Timing]
+
+    def __call__(
+        self,
+        object_path: Path | None,
+        workload: Workload,
+        threads: int,
+        limits: Limits,
+        *,
+        library: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        inputs_writable: bool = True,
+    ) -> Arm | LoadFailed:
+        arm = self.lab(
+            object_path,
+            workload,
+            threads,
+            limits,
+            library=library,
+            environment=environment,
+            inputs_writable=inputs_writable,
+        )
+        return arm if isinstance(arm, LoadFailed) else Retold(arm, self.retell)
+
+
+def undelayed(taken: Timing) -> Timing:
+    """Nothing disturbed it: lets a test of something else run on a busy machine too."""
+    return replace(taken, run_delay_ns=0)
+
+
+def calm(taken: Timing) -> Timing:
+    """Nothing disturbed it, and the clocks agree."""
+    return replace(taken, run_delay_ns=0, parent_ns=taken.elapsed_ns)
+
+
+def delayed(taken: Timing) -> Timing:
+    """Half of it was spent waiting for a core."""
+    return replace(taken, run_delay_ns=taken.elapsed_ns // 2)
 
 
 def open_track(folder: Path, protocol: Protocol = SHORT) -> Track:

@@ -14,7 +14,7 @@ from schemas.enums import Reason, Regime, Verdict
 from schemas.faults import Broken
 from schemas.measurement import Comparison, Pair
 from tests.integration import measure_lab as lab
-from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track, undisturbed
+from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track
 
 
 @pytest.fixture
@@ -34,11 +34,24 @@ def test_byte_identical_kernels_are_neither_faster_nor_slower(track: Track) -> N
     assert fought.conclusion.verdict not in (Verdict.FASTER, Verdict.SLOWER)
 
 
-def test_a_kernel_that_does_half_as_much_again_is_slower(track: Track) -> None:
-    fought = track.fight(track.duel(track.racer("slow", lab.HALF_AS_SLOW_AGAIN)))
-    assert fought.conclusion.verdict is Verdict.SLOWER
-    mirrored = track.fight(track.duel(track.racer("fast", lab.HONEST), track.racer("slow", lab.HALF_AS_SLOW_AGAIN)))
+def test_a_slower_kernel_is_slower_and_the_faster_one_faster(track: Track) -> None:
+    calm, slow = track.told(lab.calm), track.racer("slow", lab.THREE_TIMES_THE_WORK)
+    assert calm.fight(track.duel(slow)).conclusion.verdict is Verdict.SLOWER
+    mirrored = calm.fight(track.duel(track.racer("fast", lab.HONEST), slow))
     assert mirrored.conclusion.verdict is Verdict.FASTER
+
+
+@pytest.mark.slow
+def test_half_as_much_work_again_is_found_unless_the_machine_is_too_disturbed_to_say(track: Track) -> None:
+    fought = track.fight(track.duel(track.racer("slow", lab.HALF_AS_MUCH_AGAIN)))
+    assert fought.conclusion.verdict in (Verdict.SLOWER, Verdict.INVALID, Verdict.INCONCLUSIVE)
+    if fought.conclusion.interval is not None:
+        assert fought.conclusion.interval.estimate < 1
+
+
+def test_a_disturbed_machine_gives_no_number(track: Track) -> None:
+    fought = track.told(lab.delayed).fight(track.duel(track.racer("k", lab.HONEST)))
+    assert (fought.conclusion.verdict, fought.conclusion.interval) == (Verdict.INVALID, None)
 
 
 def test_every_raw_sample_of_a_pair_is_kept_and_its_clocks_agree(track: Track) -> None:
@@ -85,9 +98,7 @@ def test_a_baseline_that_dies_is_no_fault_of_the_candidate(track: Track) -> None
 
 def test_a_clock_that_is_patched_to_run_at_half_speed_is_caught(track: Track) -> None:
     duel = track.duel(track.racer("k", lab.HONEST, before=lab.HALVED_CLOCK))
-    taken = undisturbed(
-        lambda: take_pair(track.bench, duel, 4, np.random.default_rng(1)), lambda t: isinstance(t, CandidateFailed)
-    )
+    taken = take_pair(track.told(lab.undelayed).bench, duel, 4, np.random.default_rng(1))
     assert isinstance(taken, CandidateFailed), taken
     assert taken.finding.reason is Reason.FORGED_CLOCK
 
@@ -115,9 +126,7 @@ def screened(track: Track, body: str, noise: Noise = QUIET_MACHINE) -> tuple[Com
 
 
 def test_a_screen_gives_a_search_number_and_drops_what_is_clearly_slow(track: Track) -> None:
-    comparison, worth_more = undisturbed(
-        lambda: screened(track, lab.HALF_AS_SLOW_AGAIN), lambda found: found[0].verdict is not Verdict.INVALID
-    )
+    comparison, worth_more = screened(track.told(lab.calm), lab.THREE_TIMES_THE_WORK)
     assert comparison.verdict is Verdict.SLOWER
     assert not worth_more
     assert len(comparison.pairs) == 1
