@@ -3,12 +3,12 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 from uuid import UUID
 
 import typer
 
-from kernel_lab.measure.file import measure_file
+from kernel_lab.measure.file import Against, MeasuredFile, measure_file
 from kernel_lab.verify.file import to_json, verify_file
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs, Target, Verdict
@@ -31,6 +31,8 @@ from services.console.output import (
     say,
     stdout,
 )
+from services.console.render import ratio_text, time_text
+from services.console.report import shape_text, stated
 from services.runtime.quiet import Device
 from services.runtime.service import Quiet
 from services.runtime.settings import read_settings
@@ -137,13 +139,12 @@ def measure(
     """
     settings, op = read_settings(), find(workload)
     chosen = _inputs(target, op, shapes)
-    other = against if against == "best" else Path(against)
+    other: Against = "best" if against == "best" else Path(against)
     with Device(settings.quiet).held_blocking(Quiet.EXCLUSIVE), progress_steps() as progress:
         found = measure_file(file, op, other, chosen, settings.isolation, progress=progress)
     if isinstance(found, Judgement):
         _show_judgement(found, output)
-    record = found.model_dump(mode="json")
-    emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
+    emit_record(_measured_record(found), output, lambda: _measured_text(found))
     exit_with(Exit.UNFIT if found.comparison.verdict in (Verdict.INVALID, Verdict.UNFIT) else Exit.OK)
 
 
@@ -157,7 +158,27 @@ def _inputs(target: Target, workload: Workload, shapes: str) -> tuple[Shape, ...
             raise Misconfigured(f"--shapes {shapes!r}: use small, serving or large")
 
 
-def _show_judgement(judgement: Judgement, output: Format) -> None:
+def _measured_record(found: MeasuredFile) -> dict[str, Any]:
+    return {
+        "comparison": found.comparison.model_dump(mode="json"),
+        "judgement": to_json(found.judgement),
+        "contenders": [contender.model_dump(mode="json") for contender in found.contenders],
+        "roofs": [roof.model_dump(mode="json") for roof in found.roofs],
+    }
+
+
+def _measured_text(found: MeasuredFile) -> None:
+    out = stdout()
+    out.print(ratio_text(stated(found.comparison)), markup=False)
+    for row in found.comparison.shapes:
+        roof = f", {100 * row.roof_ns / row.candidate_ns:.0f} % of the roof" if row.roof_ns else ""
+        times = f"{time_text(row.candidate_ns)} against {time_text(row.baseline_ns)} of {row.baseline}"
+        out.print(f"  {shape_text(row.axes)}: {times}{roof}", markup=False)
+    if found.comparison.note:
+        out.print(found.comparison.note, markup=False)
+
+
+def _show_judgement(judgement: Judgement, output: Format) -> NoReturn:
     record = to_json(judgement)
     emit_record(record, output, lambda: _judgement_text(judgement))
     match judgement.verdict:
