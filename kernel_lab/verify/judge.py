@@ -14,6 +14,7 @@ from kernel_lab.verify.ladder import LADDER, Step, ladder_version, steps
 from kernel_lab.verify.subject import Bench, Climb, Plan, Subject
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs, Reason, Rung, RungStatus
+from schemas.faults import Misconfigured
 from schemas.model import clip
 from schemas.verdict import Judgement, RungResult, Worst
 
@@ -30,7 +31,12 @@ def judge(
     bench: Bench,
     checks: Checks = ALL_CHECKS,
 ) -> Judgement:
-    """The verdict on `subject`. The same object, plan and seeds give the same verdict again."""
+    """The verdict on `subject`. The same object, plan and seeds give the same verdict again.
+
+    Raises Misconfigured when a seed is missing, Transient when no process or memory can be had.
+    """
+    if set(seeds) != set(SEED_NAMES):
+        raise Misconfigured(f"seeds must be {', '.join(SEED_NAMES)}, as a judgement lists them; got {sorted(seeds)}")
     arena = bench.open_arena(np.random.Generator(np.random.PCG64(seeds["placement"])))
     try:
         return _judge(Climb(subject, workload, plan, seeds, bench, arena, checks=checks))

@@ -24,6 +24,7 @@ from kernel_lab.verify.subject import Bench, Climb, Depth, Plan, Subject
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Scalars, Workload
 from schemas.enums import JudgedAs, Reason, Rung, RungStatus
+from schemas.faults import Misconfigured
 from schemas.goal import Shape
 
 SEEDS = {name: n + 1 for n, name in enumerate(SEED_NAMES)}
@@ -144,6 +145,12 @@ def test_an_object_that_cannot_be_read_is_no_verdict_and_never_a_pass(tmp_path: 
     assert [result.status for result in judgement.rungs] == [RungStatus.TOOL_FAILURE]
     assert judgement.seeds == SEEDS
     assert judgement.ladder == ladder_version()
+
+
+def test_seeds_that_are_not_a_judgements_are_refused(tmp_path: Path) -> None:
+    for seeds in ({}, {"smoke": 1}, {**SEEDS, "luck": 7}):
+        with pytest.raises(Misconfigured, match="placement"):
+            judge(Subject(tmp_path / "k.so"), RMS_NORM, Plan(()), seeds, ScriptedBench().bench)
 
 
 def test_a_runner_that_is_killed_from_outside_is_no_verdict() -> None:
