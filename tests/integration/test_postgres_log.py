@@ -64,6 +64,7 @@ async def test_a_server_killed_inside_an_append_loses_and_repeats_nothing(own_po
     await log.close()
 
 
+@pytest.mark.slow
 async def test_a_server_killed_at_any_moment_under_load_loses_and_repeats_nothing(
     own_postgres: EmbeddedPostgres,
 ) -> None:
