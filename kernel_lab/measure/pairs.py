@@ -9,9 +9,9 @@ import numpy as np
 from kernel_lab.measure.bench import Bench, Racer, start
 from kernel_lab.measure.contents import Rotation, Watched, set_bytes
 from kernel_lab.measure.schedule import QuadPlan, Side, plan_pair, rotation
+from kernel_lab.measure.timed_rows import verify_watched
 from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, LoadFailed, OverTime, Timing
 from kernel_lab.verify.finding import Finding
-from kernel_lab.verify.rungs.timed_outputs import verify_timed_outputs
 from kernel_lab.workloads.workload import Scalars, Workload
 from schemas.enums import Reason, Regime
 from schemas.goal import Shape
@@ -191,16 +191,9 @@ class _PairTaker:
                 return timing
             calls += timing.calls
         workload, axes = self.duel.workload, self.duel.shapes[shape].axes
-        finding = verify_timed_outputs(
-            workload,
-            axes,
-            watched.inputs,
-            {buffer.name: watched.buffers.output(buffer.name) for buffer in workload.outputs},
-            distribution=watched.distribution,
-            seed=watched.seed,
-            tolerance_scale=self.duel.tolerance_scale,
-        )
-        return CandidateFailed(finding) if isinstance(finding, Finding) else None
+        outputs = {buffer.name: watched.buffers.output(buffer.name) for buffer in workload.outputs}
+        finding = verify_watched(workload, axes, watched, outputs, self.rng, self.duel.tolerance_scale)
+        return CandidateFailed(finding) if finding else None
 
     def _sample(self, side: Side, shape: int, data: Rotation) -> Timing | Failed:
         process = self.candidate if side == "candidate" else self.baselines[self.duel.baselines[shape].name]

@@ -1,0 +1,59 @@
+"""V8 looks at some rows only where rows are independent, and still sees what a cheat would leave out."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from kernel_lab.measure.contents import POISON, Watched
+from kernel_lab.measure.timed_rows import row_axis, verify_watched
+from kernel_lab.runner.memory import MemfdArena
+from kernel_lab.workloads import WORKLOADS
+from schemas.enums import Reason
+
+RMS_NORM = WORKLOADS["rms_norm"]
+AXES = {"T": 2048, "H": 1024}
+"""Twice as many elements as are compared."""
+
+
+def watched() -> Watched:
+    arena = MemfdArena(np.random.default_rng(1))
+    inputs = RMS_NORM.distributions[0].draw(AXES, np.random.Generator(np.random.PCG64(5)))
+    return Watched(arena.buffers(RMS_NORM, {"T": 1, "H": 1}, "natural"), inputs, RMS_NORM.distributions[0].name, 5)
+
+
+def right(made: Watched) -> NDArray[np.float32]:
+    return RMS_NORM.index_order_f32(made.inputs, AXES, RMS_NORM.scalars)["y"].astype(np.float32)
+
+
+def finding(made: Watched, y: NDArray[np.float32]) -> Reason | None:
+    found = verify_watched(RMS_NORM, AXES, made, {"y": y}, np.random.default_rng(2), 1.0)
+    return found.reason if found else None
+
+
+def test_only_declared_rows_are_taken_apart() -> None:
+    assert row_axis(RMS_NORM) == "T"
+    assert row_axis(WORKLOADS["reduce_sum"]) is None
+
+
+def test_right_rows_pass() -> None:
+    made = watched()
+    assert finding(made, right(made)) is None
+
+
+def test_one_row_that_was_left_alone_is_seen_wherever_it_is() -> None:
+    made = watched()
+    y = right(made)
+    y.view(np.uint32)[777] = POISON
+    assert finding(made, y) is Reason.NON_FINITE
+
+
+@pytest.mark.parametrize("every", [1, 16])
+def test_wrong_rows_are_found_and_the_finding_is_about_the_whole(every: int) -> None:
+    made = watched()
+    y = right(made)
+    y[::every] *= np.float32(1.01)
+    found = verify_watched(RMS_NORM, AXES, made, {"y": y}, np.random.default_rng(2), 1.0)
+    assert found is not None
+    assert found.reason is Reason.OUT_OF_BOUND
+    assert found.counterexample is not None
+    assert (found.counterexample.axes, found.counterexample.seed) == (AXES, 5)
