@@ -1,10 +1,9 @@
 """The one host of every worker service: takes work from its queues and lets the core answer it."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NoReturn
 from uuid import UUID, uuid4
 
@@ -26,26 +25,53 @@ from services.runtime.stating import publish
 
 LINGER_S = 0.05
 """With several queues each is waited on in turn, so the others wait at most this long (chosen)."""
+BINDING_PERIOD_S = 0.5
+"""How often a queue that does not exist yet is looked for (chosen: a newcomer should not wait for it)."""
 ANNOUNCE_ATTEMPTS = 3
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True)
 class Fetching:
-    """Takes one message at a time from several queues, none before the others when all have work."""
+    """Takes one message at a time from several queues, none before the others when all have work.
 
-    queues: Sequence[Queue]
-    timeout_s: float
+    A queue is bound once the librarian has made it: a route that is not available yet keeps no other waiting.
+    """
+
+    def __init__(self, bus: Bus, names: Sequence[str], timeout_s: float, clock: Callable[[], float]) -> None:
+        self.queues: list[Queue] = []
+        self._bus = bus
+        self._unbound = list(names)
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._look_again_at = 0.0
 
     async def next(self, first: int) -> tuple[Delivery, int] | None:
         """A delivery and the index of its queue, `first` asked first; None when there was none in time."""
+        await self.bind()
+        if not self.queues:
+            await asyncio.sleep(min(BINDING_PERIOD_S, self._timeout_s))
+            return None
         order = [(first + offset) % len(self.queues) for offset in range(len(self.queues))]
         if len(order) > 1:
             found = await self._sweep(order, 0.0)
             if found is not None:
                 return found
-        return await self._sweep(order, self.timeout_s if len(order) == 1 else LINGER_S)
+        return await self._sweep(order, self._timeout_s if len(order) == 1 else LINGER_S)
+
+    async def bind(self) -> None:
+        """Queues that exist by now are bound; looked for once a period."""
+        if not self._unbound or self._clock() < self._look_again_at:
+            return
+        self._look_again_at = self._clock() + BINDING_PERIOD_S
+        for name in tuple(self._unbound):
+            try:
+                self.queues.append(await self._bus.queue(FACTS_STREAM, name))
+            except Transient as fault:
+                log.debug("no such queue yet", queue=name, reason=str(fault))
+                continue
+            self._unbound.remove(name)
+            log.info("serving", queue=name)
 
     async def _sweep(self, order: Sequence[int], timeout_s: float) -> tuple[Delivery, int] | None:
         for index in order:
@@ -70,12 +96,6 @@ async def serve(fetching: Fetching, handle: Callable[[Delivery], Awaitable[None]
             delivery, index = found
             await handle(delivery)
             first = index + 1
-
-
-async def bound_queues(bus: Bus, service: str, routes: Sequence[Route | None]) -> tuple[Queue, ...]:
-    """The durables of `service`, as soon as the librarian has made them all."""
-    names = [queue_name(service, route) for route in routes]
-    return tuple([await patiently(f"queue {name}", partial(bus.queue, FACTS_STREAM, name)) for name in names])
 
 
 async def announce(handler: Handler, fresh_id: Callable[[], UUID]) -> None:
@@ -130,10 +150,11 @@ async def _serve_core(
         handler = await unless_stopped(_prepared(core, child, device, process), process.stop)
         if presence and routes:
             await _keep_presence(stack, routes, process)
-        queues = await unless_stopped(bound_queues(process.bus, core.name, routes or (None,)), process.stop)
+        names = [queue_name(core.name, route) for route in routes or (None,)]
+        fetching = Fetching(process.bus, names, settings.fetch_timeout_s, time.monotonic)
         process.health.ready = True
-        log.info("serving", routes=routes)
-        await drained(serve(Fetching(queues, settings.fetch_timeout_s), handler.handle, process.stop), process)
+        log.info("ready", routes=routes)
+        await drained(serve(fetching, handler.handle, process.stop), process)
         log.info("stopped")
 
 

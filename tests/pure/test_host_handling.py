@@ -1,6 +1,7 @@
 """The exactly-once recipe, with an in-memory bus and an effect that does as told."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,11 +15,11 @@ from schemas.enums import AbandonReason
 from schemas.envelope import Envelope, Message, decode
 from schemas.events import CandidateAbandoned, CandidateProposed, CandidateRejected
 from schemas.faults import Bug, Misconfigured, Poison, Transient
-from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, PubAck
+from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, PubAck, queue_name
 from services.runtime.effects import EffectLost
 from services.runtime.goal_view import GoalStanding, GoalView
 from services.runtime.handling import MAX_DELIVERIES, Handler, Patience
-from services.runtime.host import Fetching, announce, bound_queues, serve
+from services.runtime.host import Fetching, announce, serve
 from services.runtime.memory_bus import MemoryBus
 from services.runtime.metrics import Metrics
 from services.runtime.parked import parked
@@ -54,6 +55,10 @@ class ToldEffect:
             raise
 
 
+def fetching(bus: MemoryBus, *routes: str) -> Fetching:
+    return Fetching(bus, [queue_name("compiler", route) for route in routes], 0.02, time.monotonic)
+
+
 class Room:
     """A bus, a queue, and one host copy on it."""
 
@@ -67,9 +72,8 @@ class Room:
     async def serve(self, behave: Behaviour, seconds: float = 5.0, answers: int | None = 1) -> ToldEffect:
         """Serves until `answers` answers are stated and all work is settled, or until the time is up when None."""
         effect = ToldEffect(behave)
-        queues = await bound_queues(self.bus, "compiler", (ROUTE,))
         stop = asyncio.Event()
-        serving = asyncio.create_task(serve(Fetching(queues, 0.02), self.handler(effect).handle, stop))
+        serving = asyncio.create_task(serve(fetching(self.bus, ROUTE), self.handler(effect).handle, stop))
         watching = asyncio.create_task(self._watch(answers))
         try:
             await asyncio.wait([serving, watching], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +136,7 @@ async def test_a_redelivered_message_states_its_result_once(room: Room) -> None:
     lost_acks = 4
     effect = ToldEffect(succeed)
     handler = room.handler(effect)
-    (queue,) = await bound_queues(room.bus, "compiler", (ROUTE,))
+    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
     for attempt in range(1, lost_acks + 1):
         delivery = await queue.fetch(2.0)
         assert delivery is not None
@@ -183,7 +187,7 @@ async def test_work_handed_out_more_than_five_times_is_abandoned_without_being_d
     assert answered.causation_id == cause.id
     assert effect.asked == ["killer"] * MAX_DELIVERIES
     assert room.metrics.value("assay_effect_losses_total") == MAX_DELIVERIES
-    (queue,) = await bound_queues(room.bus, "compiler", (ROUTE,))
+    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
     assert await queue.fetch(2 * ACK_WAIT_S) is None
 
 
@@ -265,7 +269,7 @@ async def test_a_goal_that_ends_while_its_work_runs_cancels_the_effect_and_state
     effect = await room.serve(end_the_goal, seconds=0.6, answers=None)
     assert effect.cancelled == ["endless"]
     assert room.answers() == []
-    (queue,) = await bound_queues(room.bus, "compiler", (ROUTE,))
+    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
     assert await queue.fetch(2 * ACK_WAIT_S) is None
 
 
@@ -321,7 +325,7 @@ async def test_a_fault_that_is_nobodys_result_ends_the_host_and_leaves_the_messa
 
     with pytest.raises(type(fault)):
         await room.serve(fail)
-    (queue,) = await bound_queues(room.bus, "compiler", (ROUTE,))
+    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
     again = await queue.fetch(2.0)
     assert again is not None
     assert again.num_delivered == 2
@@ -352,14 +356,26 @@ async def test_two_queues_are_asked_in_turn(tmp_path: Path) -> None:
             await propose(bus, f"{route} {n}", route=route)
     room = Room(tmp_path, bus, GoalView(await bus.bucket(GOALS_BUCKET)))
     effect = ToldEffect(succeed)
-    queues = await bound_queues(bus, "compiler", ("null", "cpu_1"))
-    fetching, first = Fetching(queues, 0.02), 0
+    both, first = fetching(bus, "null", "cpu_1"), 0
     for _ in range(6):
-        found = await fetching.next(first)
+        found = await both.next(first)
         assert found is not None
         await room.handler(effect).handle(found[0])
         first = found[1] + 1
     assert [source.split()[0] for source in effect.asked] == ["null", "cpu_1"] * 3
+
+
+async def test_a_route_that_is_not_available_yet_keeps_no_other_waiting(tmp_path: Path) -> None:
+    bus, now = MemoryBus(), [0.0]
+    await create_route_queues(bus, "null", ACK_WAIT_S)
+    await propose(bus, "early", route="null")
+    both = Fetching(bus, [queue_name("compiler", route) for route in ("cpu_1", "null")], 0.02, lambda: now[0])
+    assert await both.next(0) is not None
+    await create_route_queues(bus, "cpu_1", ACK_WAIT_S)
+    await propose(bus, "later", route="cpu_1")
+    assert await both.next(0) is None
+    now[0] += 1.0
+    assert await both.next(0) is not None
 
 
 async def test_an_announcing_core_states_what_it_is_with_one_fresh_id_for_all_attempts(room: Room) -> None:
