@@ -12,7 +12,7 @@ import numpy as np
 
 from kernel_lab.backends.backend import Built
 from kernel_lab.baselines import contenders
-from kernel_lab.machine import machine_class, observe
+from kernel_lab.machine import machine_class
 from kernel_lab.measure.bench import Bench, Racer, open_bench
 from kernel_lab.measure.calibrate import LIGHT, TOP_UP, Calibration, calibrate, take_a_a_pairs
 from kernel_lab.measure.compare import why_failed
@@ -25,6 +25,7 @@ from kernel_lab.measure.null import (
 )
 from kernel_lab.measure.own_kernels import OwnKernels, build_own_kernels
 from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, Duel
+from kernel_lab.measure.profile import profile_of
 from kernel_lab.measure.race import RaceCard, Runner, race
 from kernel_lab.measure.screen import is_worth_more, screen
 from kernel_lab.measure.statistics import Noise
@@ -37,7 +38,7 @@ from schemas.enums import Dtype, RatioKind, Target
 from schemas.events import Contestant
 from schemas.faults import Misconfigured
 from schemas.ids import NULL_ROUTE, Route
-from schemas.measurement import BaselineRace, MachineProfile
+from schemas.measurement import BaselineRace
 from schemas.model import clip
 from schemas.work import Baseline, Build, Task
 from services.benchmarker.core import (
@@ -114,19 +115,9 @@ class Station:
 
     def _announced(self) -> Calibrated:
         null = (pretended_profile(),) if self.serves_null else ()
-        return Calibrated((self._profile(self._calibrate()), *null))
-
-    def _profile(self, calibration: Calibration) -> MachineProfile:
-        return observe(
-            self.bench.machine,
-            host_id=self.bench.host,
-            compiler=self.kernels.toolchain,
-            isolation=self.court.isolation,
-            fma_gflops=calibration.fma_gflops,
-            copy_gbps=calibration.copy_gbps,
-            noise_floor=self.noise.floor,
-            fit=self.noise.fit,
-        )
+        calibration = self._calibrate()
+        profile = profile_of(self.bench, self.kernels, self.court.isolation, calibration, self.noise)
+        return Calibrated((profile, *null))
 
     def _calibrate(self) -> Calibration:
         self.calibration = calibrate(self.bench, self.kernels, LIGHT, _fresh_rng())

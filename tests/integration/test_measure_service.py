@@ -16,6 +16,7 @@ from kernel_lab.measure.contending import Contending
 from kernel_lab.measure.contents import Rotation
 from kernel_lab.measure.file import MeasuredFile, Terms, measure_file
 from kernel_lab.measure.own_kernels import OwnKernels, build_own_kernels
+from kernel_lab.measure.profile import calibrate_here
 from kernel_lab.measure.roofs import RoofTimer, fma_peak_gflops, traffic_of
 from kernel_lab.measure.statistics import NOISE_PAIRS
 from kernel_lab.runner.arm import LoadFailed, Returned
@@ -237,3 +238,14 @@ def test_a_baseline_that_fails_verification_is_refused_and_said_so(court: Court,
     absent = contending.ready(replace(spec, absent="torch absent"))
     assert isinstance(absent, Contender)
     assert (absent.status, absent.message) == ("absent", "torch absent")
+
+
+@pytest.mark.slow
+def test_a_machine_is_calibrated_with_no_bus() -> None:
+    seen: list[str] = []
+    effort = Effort(pairs=3, quads=1, regime=Regime.HOT, bandwidth_rounds=1)
+    profile = calibrate_here(effort=effort, progress=lambda doing, _done, _of: seen.append(doing))
+    assert profile.machine == MACHINE
+    assert set(profile.copy_gbps) == {"read", "copy", "streaming_copy"}
+    assert (profile.noise_floor, profile.fit) == (None, False), "three pairs are no calibration"
+    assert "A/A pairs" in seen
