@@ -48,7 +48,7 @@ def find(settings: Settings) -> Endpoints:
     path = settings.run_dir / STATE_FILE
     try:
         found = Endpoints(**json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Transient(f"no factory is running in {settings.data_dir}; start one with `assay up`") from None
     if found.pid is not None and not alive(found.pid):
         raise Transient(f"the factory in {settings.data_dir} was killed; `assay up` goes on where it was")

@@ -23,6 +23,8 @@ from infra.bootstrap.postgres import DATABASE, READER_ROLE, RECORDER_ROLE, boots
 from infra.embedded.nats import EmbeddedNats
 from infra.embedded.postgres import EmbeddedPostgres
 from infra.embedded.tether import tethered
+from kernel_lab.backends import find_compiler
+from kernel_lab.sandbox import isolation
 from schemas.faults import Fault, Misconfigured
 from services.console.data_folder import claim
 from services.console.endpoints import STATE_FILE, Endpoints
@@ -120,6 +122,7 @@ class Supervisor:
             asyncio.get_running_loop().add_signal_handler(wanted, self._stop.set)
         async with AsyncExitStack() as stack:
             stack.enter_context(claim(self._settings))
+            require_tools(self._settings)
             postgres = await stack.enter_async_context(self._postgres())
             nats = await stack.enter_async_context(self._nats())
             await self._bootstrap(postgres, nats)
@@ -214,6 +217,12 @@ class Supervisor:
         path = self._settings.run_dir / PROCESSES_FILE
         path.with_suffix(".new").write_text(json.dumps(rows), encoding="utf-8")
         path.with_suffix(".new").replace(path)
+
+
+def require_tools(settings: Settings) -> None:
+    """A compiler and an isolation are here. Raises Misconfigured, saying how to get them, before anything starts."""
+    find_compiler()
+    isolation(settings.isolation)
 
 
 def parse_copies(texts: list[str]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from infra.embedded.nats import server_binary
 from kernel_lab.backends import find_compiler
-from kernel_lab.machine import machine_class
+from kernel_lab.machine import Host, thread_quota
 from kernel_lab.sandbox import detect
 from schemas.faults import Misconfigured
 from services.console.data_folder import LEAST_FREE_BYTES
@@ -89,9 +89,8 @@ def _isolation() -> Finding:
 
 
 def _threads() -> Finding:
-    quota, cores = machine_class().threads, os.cpu_count() or 1
-    found = f"{quota} by quota, {cores} cores"
     why = "candidates use at most the quota: more threads than that are throttled in the middle of a measurement"
+    found = f"{thread_quota(Host(), len(os.sched_getaffinity(0)))} by quota, {os.cpu_count()} cores"
     return Finding("threads", Health.OK, found, why)
 
 
