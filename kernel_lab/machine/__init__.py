@@ -1,6 +1,6 @@
 """What machine this is, and what could disturb a measurement on it."""
 
-from kernel_lab.machine.classify import caches, compiler_accepts, llc_bytes, machine_class, route_of
+from kernel_lab.machine.classify import caches, compiler_accepts, llc_bytes, machine_class, machine_route, route_of
 from kernel_lab.machine.host import UNKNOWN, Host
 from kernel_lab.machine.observe import observe
 from kernel_lab.machine.quota import thread_quota
@@ -12,6 +12,7 @@ __all__ = [
     "compiler_accepts",
     "llc_bytes",
     "machine_class",
+    "machine_route",
     "observe",
     "route_of",
     "thread_quota",

@@ -9,7 +9,7 @@ from kernel_lab.machine.host import UNKNOWN, Host, parse_size
 from kernel_lab.machine.isa import Accepts, vector_bits, x86_features, x86_level
 from kernel_lab.machine.quota import thread_quota
 from kernel_lab.sandbox.native import find_compiler
-from schemas.ids import CPU_PREFIX
+from schemas.ids import CPU_PREFIX, Route
 from schemas.measurement import CacheLevel
 from schemas.work import MachineClass
 
@@ -45,6 +45,11 @@ def machine_class(
         threads=thread_quota(host, affinity or len(os.sched_getaffinity(0))),
         llc_bytes=llc_bytes(caches(host)),
     )
+
+
+def machine_route() -> Route:
+    """The route that this machine's class is."""
+    return machine_class().route
 
 
 def route_of(architecture: str, model: str, march: str, features: tuple[str, ...]) -> str:

@@ -37,8 +37,7 @@ from kernel_lab.workloads.workload import Workload
 from schemas.enums import Dtype, RatioKind, Target
 from schemas.events import Contestant
 from schemas.faults import Misconfigured
-from schemas.ids import NULL_ROUTE, Route
-from schemas.measurement import BaselineRace
+from schemas.measurement import BaselineRace, MachineProfile
 from schemas.model import clip
 from schemas.work import Baseline, Build, Task
 from services.benchmarker.core import (
@@ -71,14 +70,10 @@ def open_effect(settings: Settings) -> Callable[[Work], Outcome]:
         bench=open_bench(court.lab, machine, host_id(settings.data_dir)),
         kernels=build_own_kernels(court.backend, machine, settings.data_dir / "own-kernels"),
         store=ArtifactStore(settings.artifacts),
+        serves_cpu=settings.cpu_route,
         serves_null=settings.null_route,
     )
     return station.perform
-
-
-def served_routes(settings: Settings) -> tuple[Route, ...]:
-    """This machine's class, and the null route where the settings ask for it."""
-    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
 
 
 class ObjectLost(Exception):
@@ -93,6 +88,7 @@ class Station:
     bench: Bench
     kernels: OwnKernels
     store: ArtifactStore
+    serves_cpu: bool
     serves_null: bool
     noise: Noise = field(default_factory=Noise)
     calibration: Calibration | None = None
@@ -115,9 +111,10 @@ class Station:
 
     def _announced(self) -> Calibrated:
         null = (pretended_profile(),) if self.serves_null else ()
-        calibration = self._calibrate()
-        profile = profile_of(self.bench, self.kernels, self.court.isolation, calibration, self.noise)
-        return Calibrated((profile, *null))
+        return Calibrated((*((self._profile(),) if self.serves_cpu else ()), *null))
+
+    def _profile(self) -> MachineProfile:
+        return profile_of(self.bench, self.kernels, self.court.isolation, self._calibrate(), self.noise)
 
     def _calibrate(self) -> Calibration:
         self.calibration = calibrate(self.bench, self.kernels, LIGHT, _fresh_rng())

@@ -5,12 +5,10 @@ from typing import assert_never
 
 from kernel_lab.backends import BACKENDS, GccBackend
 from kernel_lab.backends.backend import Backend, Built, NotBuilt
-from kernel_lab.machine import machine_class
 from kernel_lab.sandbox.confine import open_sandbox
 from kernel_lab.sandbox.isolation import isolation
 from schemas.enums import Language
 from schemas.faults import Misconfigured
-from schemas.ids import NULL_ROUTE, Route
 from schemas.work import Artifact, Build, Kernel
 from services.compiler.core import Compile, Compiled, Refused
 from services.runtime.artifacts import ArtifactStore
@@ -25,11 +23,6 @@ def open_effect(settings: Settings) -> Callable[[Compile], Compiled | Refused]:
     confined = GccBackend(sandbox=open_sandbox(isolation(settings.isolation)))
     backends: Backends = {**BACKENDS, Language.C: confined}
     return lambda work: perform(work, backends, store)
-
-
-def served_routes(settings: Settings) -> tuple[Route, ...]:
-    """This machine's class, and the null route where the settings ask for it."""
-    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
 
 
 def perform(work: Compile, backends: Backends, store: ArtifactStore) -> Compiled | Refused:

@@ -1,6 +1,6 @@
 """Which facts are work for which service, and which facts each service may state."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from schemas.envelope import subject_filter
@@ -44,8 +44,10 @@ from schemas.events import (
     SearchExhausted,
     SteerRefused,
 )
-from schemas.ids import Route
+from schemas.faults import Misconfigured
+from schemas.ids import NULL_ROUTE, Route
 from services.runtime.bus import FACTS_STREAM, INTAKE_STREAM, Bus, queue_name
+from services.runtime.settings import Settings
 
 PROPOSER = "proposer"
 COMPILER = "compiler"
@@ -123,6 +125,16 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
     }
 )
 """What each service may state: its publish permissions are these subjects and no others."""
+
+
+def served_routes(settings: Settings, machine_route: Callable[[], Route]) -> tuple[Route, ...]:
+    """What a routed copy serves: its machine's class and the null route, as the settings ask for. Raises Misconfigured
+    when they ask for neither."""
+    cpu = (machine_route(),) if settings.cpu_route else ()
+    null = (NULL_ROUTE,) if settings.null_route else ()
+    if not cpu + null:
+        raise Misconfigured("there is nothing to serve: set ASSAY_CPU_ROUTE or ASSAY_NULL_ROUTE to true")
+    return cpu + null
 
 
 async def create_route_queues(bus: Bus, route: Route, ack_wait_s: float) -> None:

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
 
     isolation: Isolation = "auto"
     """`none` must be asked for by name and is written into every verdict."""
+    cpu_route: bool = True
+    """False serves no CPU work: for load tests, and for hosts where nothing may be measured."""
     null_route: bool = False
     """True serves the `null` route as well: instant, deterministic work for load tests."""
 

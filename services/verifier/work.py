@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kernel_lab.backends.backend import Built
-from kernel_lab.machine import machine_class
 from kernel_lab.verify.court import Court, open_court
 from kernel_lab.verify.ladder import ladder_version
 from kernel_lab.verify.subject import Depth, Plan
@@ -12,7 +11,6 @@ from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs, Language, Rung, RungStatus
 from schemas.faults import Misconfigured
-from schemas.ids import NULL_ROUTE, Route
 from schemas.verdict import Judgement, RungResult
 from schemas.work import Build, Task
 from services.runtime.artifacts import ArtifactStore, Missing
@@ -27,11 +25,6 @@ def open_effect(settings: Settings) -> Callable[[Verify | Prove], Judgement]:
     climbing = LadderJudge(ArtifactStore(settings.artifacts), open_court(settings.isolation))
     judges: Judges = {Language.C: climbing, Language.NULL: judge_null}
     return lambda work: judges[work.build.kernel.language](work)
-
-
-def served_routes(settings: Settings) -> tuple[Route, ...]:
-    """This machine's class, and the null route where the settings ask for it."""
-    return (machine_class().route, *((NULL_ROUTE,) if settings.null_route else ()))
 
 
 def judge_null(_work: Verify | Prove) -> Judgement:

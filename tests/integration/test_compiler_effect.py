@@ -8,10 +8,9 @@ import pytest
 from kernel_lab.machine import machine_class
 from kernel_lab.spaces import SPACES
 from schemas.enums import Language, Reason
-from schemas.ids import CPU_PREFIX, NULL_ROUTE
 from schemas.work import Kernel
 from services.compiler.core import Compile, Compiled, Refused
-from services.compiler.work import open_effect, served_routes
+from services.compiler.work import open_effect
 from services.proposer.portfolio import Proposed, propose
 from services.runtime.artifacts import ArtifactStore
 from services.runtime.settings import Settings
@@ -69,9 +68,3 @@ def test_a_null_kernel_needs_no_compiler(settings: Settings) -> None:
     outcome = open_effect(settings)(Compile(null, "rms_norm", MACHINE))
     assert isinstance(outcome, Compiled)
     assert outcome.build.toolchain == "null"
-
-
-def test_a_copy_serves_its_own_machine_class_and_null_only_when_told_to(settings: Settings, tmp_path: Path) -> None:
-    (route,) = served_routes(settings)
-    assert route.startswith(CPU_PREFIX)
-    assert served_routes(Settings(data_dir=tmp_path, null_route=True)) == (route, NULL_ROUTE)

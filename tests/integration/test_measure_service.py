@@ -69,7 +69,9 @@ def kernels(court: Court, tmp_path: Path) -> OwnKernels:
 
 @pytest.fixture
 def station(court: Court, bench: Bench, kernels: OwnKernels, tmp_path: Path) -> Station:
-    return Station(court, bench, kernels, ArtifactStore((tmp_path / "artifacts").as_uri()), serves_null=True)
+    return Station(
+        court, bench, kernels, ArtifactStore((tmp_path / "artifacts").as_uri()), serves_cpu=True, serves_null=True
+    )
 
 
 def task(**changes: object) -> Task:

@@ -23,7 +23,7 @@ from schemas.work import MAX_SOURCE_BYTES, Artifact, Build, Kernel, MachineClass
 from services.runtime.artifacts import ArtifactStore
 from services.runtime.settings import Settings
 from services.verifier.core import Prove, Verify
-from services.verifier.work import open_effect, served_routes
+from services.verifier.work import open_effect
 from tests.search_story import task
 from tests.zoo.inmates import Inmate, inmates, told
 
@@ -273,8 +273,3 @@ def test_a_lost_object_that_cannot_be_built_to_its_digest_is_no_verdict(
     judgement = open_effect(settings)(replace(work, build=work.build.model_copy(update={"object": gone})))
     assert judgement.verdict is JudgedAs.NO_VERDICT
     assert "0000" in (judgement.message or "")
-
-
-def test_the_effect_serves_this_machine_and_the_null_route_when_asked(machine: MachineClass, tmp_path: Path) -> None:
-    assert served_routes(Settings(data_dir=tmp_path)) == (machine.route,)
-    assert served_routes(Settings(data_dir=tmp_path, null_route=True)) == (machine.route, "null")
