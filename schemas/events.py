@@ -110,11 +110,21 @@ class SteerRefused(Fact):
 # ---- baselines -----------------------------------------------------------------------------------------------------
 
 
+class Contestant(Model):
+    """A proven finalist, or an earlier champion, as a race needs it."""
+
+    candidate_id: UUID
+    build: Build
+    search_ratio: float | None
+
+
 class BaselineDue(Fact):
     TYPE = "baseline.due.v1"
     goal_id: GoalId
     position: int
     attempt: int
+    champion: Contestant | None
+    """The latest champion of the same workload, shapes and route: a baseline like any other."""
     task: Task
 
 
@@ -364,14 +374,6 @@ class FinalistAbandoned(Fact):
     attempt: int
     reason: AbandonReason
     message: str
-
-
-class Contestant(Model):
-    """A proven finalist as the race needs it."""
-
-    candidate_id: UUID
-    build: Build
-    search_ratio: float | None
 
 
 class RaceDue(Fact):

@@ -42,6 +42,12 @@ def contenders(workload: str, machine: MachineClass, threads: int) -> tuple[Cont
     return (*_c_contenders(workload, machine, threads), *_library_contenders(workload, threads))
 
 
+def previous_champion(kernel: Kernel, threads: int) -> ContenderSpec:
+    """An earlier goal's champion as a baseline, at its own thread count within `threads`."""
+    description = f"the previous champion: {kernel.variant or 'a kernel'} by Assay"
+    return ContenderSpec("champion", description, min(kernel.threads or threads, threads), kernel=kernel)
+
+
 def c_source(workload: str, form: str, *, parallel: bool) -> str:
     """A C baseline's text; the single-threaded form has no OpenMP at all."""
     text = (_SOURCES / f"{workload}_{form}.c").read_text(encoding="utf-8")

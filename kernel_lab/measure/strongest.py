@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from kernel_lab.baselines import contenders
+from kernel_lab.baselines import ContenderSpec, contenders, previous_champion
 from kernel_lab.measure.bench import Bench, Progress, silent, start
 from kernel_lab.measure.compare import Contest, Fought
 from kernel_lab.measure.contending import Contending, Ready, make_ready
@@ -22,6 +22,7 @@ from kernel_lab.workloads.workload import Workload
 from schemas.enums import Regime
 from schemas.goal import Shape
 from schemas.measurement import Contender, RoofPoint
+from schemas.work import Kernel, MachineClass
 
 SCREEN_ROUNDS = 3
 """Samples of every contender at every shape before the best two are raced. Chosen: a median of three withstands one
@@ -36,6 +37,13 @@ class Field:
     shapes: tuple[Shape, ...]
     regime: Regime
     threads: int
+    champion: Kernel | None = None
+    """An earlier goal's, to be beaten like any other baseline."""
+
+    def specs(self, machine: MachineClass) -> tuple[ContenderSpec, ...]:
+        """Everyone who is considered."""
+        known = contenders(self.workload.name, machine, self.threads)
+        return known if self.champion is None else (*known, previous_champion(self.champion, self.threads))
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class BaselineRacing:
 
 def choose_baselines(racing: BaselineRacing, field: Field) -> ChosenBaselines | NoBaseline:
     """The strongest verified baseline per shape, with everyone who was considered."""
-    specs = contenders(field.workload.name, racing.bench.machine, field.threads)
+    specs = field.specs(racing.bench.machine)
     ready, unraced = make_ready(
         racing.contending, specs, lambda done: racing.progress("verifying baselines", done, len(specs))
     )

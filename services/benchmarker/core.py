@@ -34,9 +34,10 @@ RACE = "race"
 
 @dataclass(frozen=True)
 class ChooseBaselines:
-    """Race every contender of this task and name the strongest for each shape."""
+    """Race every contender of this task, an earlier champion among them, and name the strongest for each shape."""
 
     task: Task
+    champion: Contestant | None
 
     @property
     def quiet(self) -> Quiet:
@@ -139,8 +140,8 @@ class Benchmarker:
 
     def decide(self, cause: Envelope[Any]) -> Do[ChooseBaselines | Screen | RunRace] | Facts:
         match cause.fact:
-            case BaselineDue(task=task):
-                return Do(ChooseBaselines(task))
+            case BaselineDue(task=task, champion=champion):
+                return Do(ChooseBaselines(task, champion))
             case CandidateVerified(build=build, task=task):
                 return Do(Screen(build, task))
             case RaceDue(contestants=contestants, incumbent=incumbent, task=task):

@@ -98,8 +98,8 @@ class Station:
         match work:
             case Calibrate():
                 return self._announced()
-            case ChooseBaselines(task):
-                return Chosen(pretended_baselines(task)) if _is_null(task) else self._choose(task)
+            case ChooseBaselines(task, champion):
+                return Chosen(pretended_baselines(task)) if _is_null(task) else self._choose(task, champion)
             case Screen(build, task):
                 return _pretended_screen(build, task) if _is_null(task) else self._screen(build, task)
             case RunRace(contestants, incumbent, task):
@@ -129,10 +129,11 @@ class Station:
             self.noise = self.noise.grown(take_a_a_pairs(self.bench, self.kernels, TOP_UP, _fresh_rng()))
         return calibration
 
-    def _choose(self, task: Task) -> Chosen | NoneFound:
+    def _choose(self, task: Task, champion: Contestant | None) -> Chosen | NoneFound:
         self._calibrated()
         workload = _workload(task.workload)
-        at = Field(workload, task.shapes, task.regime, _threads(task))
+        kernel = champion.build.kernel if champion else None
+        at = Field(workload, task.shapes, task.regime, _threads(task), kernel)
         with _folder() as folder:
             plan = Plan(task.shapes, tolerance_scale=task.tolerance_scale, counterexamples=task.counterexamples)
             contending = Contending(self.court, self.bench.machine, workload, plan, folder)

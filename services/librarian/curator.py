@@ -94,11 +94,12 @@ def awaiting(state: CuratorState, drafts: Iterable[Draft[Any]]) -> CuratorState:
 
 
 def _decide_goal(state: CuratorState, goal: GoalState, position: int, has_room: bool) -> tuple[Draft[Any], ...]:
+    task = goal.task or rulings.first_task(goal, state.routes.best_for(goal.goal.target))
     evidence = rulings.Evidence(
         position=position,
-        machine=state.routes.best_for(goal.goal.target),
+        task=task,
         counterexamples=state.known_counterexamples(goal.goal.workload),
-        incumbent=state.incumbent(goal.task) if goal.task else None,
+        incumbent=state.incumbent(task) if task else None,
     )
     decided = rulings.decide(goal, evidence)
     starts_work = any(isinstance(draft.fact, DUE_FACTS) for draft in decided)

@@ -40,8 +40,8 @@ class Evidence:
     """What the log knows beside the goal itself, at the position of the decision."""
 
     position: int
-    machine: MachineClass | None
-    """The best available route for the goal's target; None while there is none."""
+    task: Task | None
+    """As pinned, or as it would be pinned now; None while no route is available."""
     counterexamples: tuple[Counterexample, ...]
     incumbent: Contestant | None
 
@@ -71,12 +71,19 @@ def decide(goal: GoalState, evidence: Evidence) -> Drafts:
 def _waiting(goal: GoalState, evidence: Evidence) -> Drafts:
     if goal.stopped:  # no route was pinned, so nothing can be asked of anyone: the one stop that has no finals
         return (_completed(goal, EndedBy.STOPPED, Outcome.NONE, "stopped while it waited for a route"),)
-    workload = WORKLOADS.get(goal.goal.workload)
-    if workload is None:
+    if goal.goal.workload not in WORKLOADS:
         return (_failed(goal, f"workload {goal.goal.workload} is not installed any more"),)
-    if evidence.machine is None:
+    if evidence.task is None:
         return ()
-    return (_baseline_due(goal, evidence, task_for(goal.goal_id, goal.goal, workload, evidence.machine), 0),)
+    return (_baseline_due(goal, evidence, evidence.task, 0),)
+
+
+def first_task(goal: GoalState, machine: MachineClass | None) -> Task | None:
+    """What `goal` would be pinned to if it started now on `machine`, the best route available for its target."""
+    workload = WORKLOADS.get(goal.goal.workload)
+    if workload is None or machine is None:
+        return None
+    return task_for(goal.goal_id, goal.goal, workload, machine)
 
 
 def _baselines(goal: GoalState, evidence: Evidence) -> Drafts:
@@ -95,7 +102,11 @@ def _baselines(goal: GoalState, evidence: Evidence) -> Drafts:
 
 def _baseline_due(goal: GoalState, evidence: Evidence, task: Task, attempt: int) -> Draft[Any]:
     fact = BaselineDue(
-        goal_id=goal.goal_id, position=evidence.position, attempt=attempt, task=_informed(task, evidence)
+        goal_id=goal.goal_id,
+        position=evidence.position,
+        attempt=attempt,
+        champion=evidence.incumbent,
+        task=_informed(task, evidence),
     )
     return _state(goal, "baseline", fact, attempt)
 

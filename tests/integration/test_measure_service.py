@@ -109,10 +109,12 @@ def test_a_small_goal_is_measured_from_its_baselines_to_its_race(station: Statio
     assert calibrated.profiles[0].fma_gflops["f32"] > 0
     station.noise = QUIET_MACHINE  # this test is about the path, not about this machine's noise
 
-    chosen = station.perform(ChooseBaselines(task()))
+    earlier = built_by(station, contenders("reduce_sum", MACHINE, 1)[0])
+    champion = Contestant(candidate_id=CANDIDATE, build=earlier, search_ratio=None)
+    chosen = station.perform(ChooseBaselines(task(), champion))
     assert isinstance(chosen, Chosen)
     names = {contender.name for contender in chosen.race.contenders}
-    assert names == {spec.name for spec in contenders("reduce_sum", MACHINE, 1)}
+    assert names == {spec.name for spec in contenders("reduce_sum", MACHINE, 1)} | {"champion"}
     assert all(len(c.median_ns) == 1 for c in chosen.race.contenders if c.status in ("raced", "screened"))
     assert sum(c.status == "raced" for c in chosen.race.contenders) == 2
     assert chosen.race.roofs[0].bytes_moved == SUM.bytes_moved(SHAPE.axes)
@@ -156,7 +158,7 @@ def test_a_lost_object_is_rebuilt_to_the_same_bytes_or_the_work_is_not_done(stat
 def test_null_work_is_answered_at_once_and_always_the_same(tmp_path: Path) -> None:
     perform = open_effect(Settings(data_dir=tmp_path, null_route=True))
     null = task(target=Target.NULL, route=NULL_ROUTE)
-    chosen = perform(ChooseBaselines(null))
+    chosen = perform(ChooseBaselines(null, None))
     assert isinstance(chosen, Chosen)
     kernel = Kernel(language=Language.NULL, source="null", fingerprint="f1")
     build = Build(kernel=kernel, object=Artifact(sha256="0" * 64, uri="null", size=0), command=(), toolchain="null")

@@ -72,7 +72,7 @@ def test_the_benchmarker_takes_the_work_that_the_queue_brings() -> None:
 
 def test_each_input_asks_for_its_own_work() -> None:
     due, verified, race = because(BaselineDue), because(CandidateVerified), because(RaceDue)
-    assert Benchmarker().decide(due) == Do(ChooseBaselines(due.fact.task))
+    assert Benchmarker().decide(due) == Do(ChooseBaselines(due.fact.task, due.fact.champion))
     assert Benchmarker().decide(verified) == Do(Screen(verified.fact.build, verified.fact.task))
     fact = race.fact
     assert Benchmarker().decide(race) == Do(RunRace(fact.contestants, fact.incumbent, fact.task))
@@ -85,10 +85,10 @@ def test_other_facts_are_no_work() -> None:
 
 def test_a_measurement_has_its_device_to_itself_and_a_null_one_takes_no_lock() -> None:
     task = golden(BaselineDue).task
-    assert ChooseBaselines(task).quiet is Quiet.EXCLUSIVE
+    assert ChooseBaselines(task, None).quiet is Quiet.EXCLUSIVE
     assert Calibrate().quiet is Quiet.EXCLUSIVE
     null = task.model_copy(update={"target": Target.NULL})
-    assert ChooseBaselines(null).quiet is Quiet.NONE
+    assert ChooseBaselines(null, None).quiet is Quiet.NONE
 
 
 def test_the_strongest_baselines_are_stated_with_everyone_raced() -> None:

@@ -616,6 +616,16 @@ def test_the_latest_champion_of_the_same_arena_is_the_incumbent_of_the_next_race
     assert elsewhere.incumbent is None
 
 
+def test_the_previous_champion_is_raced_among_the_baselines() -> None:
+    floor = Floor().with_route().accept("a")
+    floor.play()
+    floor.accept("b").play()
+    first, second = floor.facts(BaselineDue)
+    assert first.champion is None
+    assert second.champion is not None
+    assert second.champion.candidate_id == floor.facts(ChampionCrowned)[0].candidate_id
+
+
 def test_a_crowning_that_was_recorded_alone_is_completed_and_not_repeated() -> None:
     """The librarian died between champion.crowned and goal.completed."""
     floor = to_the_race()

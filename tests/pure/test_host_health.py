@@ -100,7 +100,7 @@ async def test_a_goal_without_a_mark_and_one_with_an_unreadable_mark_mean_work()
 
 async def test_only_search_work_is_dropped_in_finals_and_everything_at_the_end() -> None:
     view = await goals()
-    due = envelope(BaselineDue(goal_id="g1", position=1, attempt=0, task=task()))
+    due = envelope(BaselineDue(goal_id="g1", position=1, attempt=0, champion=None, task=task()))
     await view.advance("g1", GoalStanding.FINALS, 1)
     assert (await view.drops(envelope(proposed())), await view.drops(due)) == (True, False)
     await view.advance("g1", GoalStanding.ENDED, 2)
