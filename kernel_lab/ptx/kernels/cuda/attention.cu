@@ -5,6 +5,7 @@
 #define TILE 32
 #define STEP 8
 #define PART 16
+#define LOWEST __int_as_float(0xff800000)  // minus infinity
 
 extern "C" __global__ void attention(const float *q, const float *k, const float *v, float *o, int64_t H, int64_t T,
                                      float scale) {
@@ -20,7 +21,7 @@ extern "C" __global__ void attention(const float *q, const float *k, const float
     mine[c] = query < T ? q[head + query * D + part + c] * scale : 0.0f;
     sum[c] = 0.0f;
   }
-  float top = -INFINITY, weight = 0.0f;
+  float top = LOWEST, weight = 0.0f;
 
   int64_t end = min(first + TILE, T);
   for (int64_t start = 0; start < end; start += TILE) {
@@ -39,7 +40,7 @@ extern "C" __global__ void attention(const float *q, const float *k, const float
         }
         dot += __shfl_xor_sync(0xffffffffu, dot, 1);
         dot += __shfl_xor_sync(0xffffffffu, dot, 2);
-        score[j] = start + step + j <= query ? dot : -INFINITY;
+        score[j] = start + step + j <= query ? dot : LOWEST;
         new_top = fmaxf(new_top, score[j]);
       }
       float shrink = __expf(top - new_top);  // the first step always has key 0, so new_top is finite

@@ -67,6 +67,7 @@ __device__ __forceinline__ void copy_eight(half_bits *to, const half_bits *matri
                  : "memory");
     return;
   }
+#pragma unroll 1
   for (int e = 0; e < 8; ++e) {
     bool there = row < rows && column + e < columns;
     to[e] = there ? matrix[row * columns + column + e] : (half_bits)0;

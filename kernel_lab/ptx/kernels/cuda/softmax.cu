@@ -1,6 +1,7 @@
 // assay: {"grid": ["R", 1, 1], "block": [256, 1, 1]}
 // y[r,c] = exp(x − max) / Σ exp(x − max). One CTA a row; both reductions go through the same eight words.
 #define WARPS 8
+#define LOWEST __int_as_float(0xff800000)  // minus infinity
 
 __device__ __forceinline__ float warp_max(float value) {
   for (int offset = 16; offset > 0; offset /= 2) {
@@ -22,7 +23,7 @@ extern "C" __global__ void softmax(const float *x, float *y, int64_t R, int64_t 
   float *out = y + (int64_t)blockIdx.x * C;
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
-  float top = -INFINITY;
+  float top = LOWEST;
   for (int64_t c = threadIdx.x; c < C; c += blockDim.x) {
     top = fmaxf(top, row[c]);
   }
