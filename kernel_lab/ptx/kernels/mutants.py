@@ -402,26 +402,26 @@ _GLOBAL_RACES = (
 _SYNCHRONISATION = (
     Mutant(
         "barrier_in_a_branch",
-        "only the warps with an element reach the barrier",
+        "only the threads that add reach the barrier of their level: it completes because the others have left",
         catalogue.REDUCE_SUM,
         (
             (
-                "  partial[thread] = sum;\n  __syncthreads();",
-                "  partial[thread] = sum;\n  if (thread < N) {\n    __syncthreads();\n  }",
+                "      partial[thread] += partial[thread + stride];\n    }\n    __syncthreads();",
+                "      partial[thread] += partial[thread + stride];\n      __syncthreads();\n    }",
             ),
         ),
         Kind.DIVERGENT_BARRIER,
         "divergent_barrier",
-        {"N": 100},
+        {"N": 4099},
     ),
     Mutant(
-        "barrier_in_a_warp_branch",
-        "one lane of each warp reaches the barrier, the others go to the next",
+        "barrier_on_both_sides_of_a_branch",
+        "the lanes of a warp wait at two different barriers, which happen to have the same number",
         catalogue.SOFTMAX,
         (
             (
                 "    partial[warp] = top;\n  }\n  __syncthreads();  // the maxima are there",
-                "    partial[warp] = top;\n    __syncthreads();\n  }",
+                "    partial[warp] = top;\n    __syncthreads();\n  } else {\n    __syncthreads();\n  }",
             ),
         ),
         Kind.DIVERGENT_BARRIER,
