@@ -123,7 +123,7 @@ class Handler:
         while True:
             try:
                 async with self.device.held(work.quiet):
-                    return await self.effect.perform(work)
+                    return await self._performed(work)
             except EffectLost:
                 self.metrics.effect_losses.inc()
                 raise
@@ -133,6 +133,13 @@ class Handler:
                     raise
                 log.warning("effect waits for a dependency", reason=str(fault))
             await waits.sleep()
+
+    async def _performed(self, work: Any) -> Any:
+        """The outcome, and in the log how long the effect alone took."""
+        began = time.monotonic()
+        outcome = await self.effect.perform(work)
+        log.debug("performed", work=type(work).__name__, seconds=round(time.monotonic() - began, 6))
+        return outcome
 
     async def _publish(self, facts: Facts, cause: Envelope[Fact]) -> None:
         for draft in facts:
