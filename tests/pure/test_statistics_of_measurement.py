@@ -1,6 +1,7 @@
 """Verdicts are right about as often as they say, and never forced."""
 
 import math
+from statistics import stdev
 
 import numpy as np
 import pytest
@@ -167,3 +168,13 @@ def test_numbers_too_good_are_quarantined() -> None:
     assert s.quarantine_note(2.0, 79.0, 100.0) is not None
     assert s.quarantine_note(2.0, 81.0, 100.0) is None
     assert s.quarantine_note(2.0, 1.0, None) is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "level", "quantile"), [(5, 0.95, 2.776445), (8, 0.99, 3.499483), (16, 0.99, 2.946713)]
+)
+def test_intervals_use_the_published_table_of_students_t(pairs: int, level: float, quantile: float) -> None:
+    values = [0.01 * (-1) ** i for i in range(pairs)]
+    half = quantile * stdev(values) / math.sqrt(pairs)
+    interval = s.interval_over_pairs(values, level)
+    assert math.log(interval.high / interval.low) / 2 == pytest.approx(half, rel=1e-6)
