@@ -19,6 +19,9 @@ A_A_FLOATS = 1 << 19
 """Floats read, and written, by a call of the A/A kernel: 4 MiB in all. Chosen: a call takes about 0.1 ms, so that 30
 pairs fit the five seconds that a service start may spend."""
 BANDWIDTH_CAP_BYTES = 256 << 20
+MOST_ATTEMPTS = 4
+"""Attempts at a pair for each that is wanted. Chosen: services that start beside a calibration disturb it for some
+seconds; a machine that is still disturbed after half a minute is not calibrated."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def take_a_a_pairs(
     were disturbed: the machine is then not calibrated, which is the truth, and a later look tops it up."""
     duel = _twins(bench, kernels, effort.regime)
     values: list[float] = []
-    for attempt in range(effort.pairs + -(-effort.pairs // 3)):
+    for attempt in range(MOST_ATTEMPTS * effort.pairs):
         progress("A/A pairs", len(values), effort.pairs)
         taken = take_pair(bench, duel, effort.quads, rng)
         if not isinstance(taken, Pair):

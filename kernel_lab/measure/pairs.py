@@ -8,7 +8,7 @@ import numpy as np
 
 from kernel_lab.measure.bench import Bench, Racer, start
 from kernel_lab.measure.contents import Rotation, Watched, set_bytes
-from kernel_lab.measure.schedule import QuadPlan, Side, plan_pair, rotation
+from kernel_lab.measure.schedule import SIDES, QuadPlan, Side, plan_pair, rotation
 from kernel_lab.measure.timed_rows import verify_watched
 from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, LoadFailed, OverTime, Timing
 from kernel_lab.verify.finding import Finding
@@ -17,9 +17,10 @@ from schemas.enums import Reason, Regime
 from schemas.goal import Shape
 from schemas.measurement import Pair, Quad
 
-RUN_DELAY_SHARE = 0.05
-"""Share of a sample spent ready but not running that spoils its quad. Chosen: less moves the quad's ratio by under
-2.5 %, about the quad noise that PAIR was simulated at."""
+RUN_DELAY_SHARE = 0.10
+"""Share of its threads' time that a sample spent ready but not running, above which it spoils its quad. Chosen: on a
+host whose every core is used, the kernel's own housekeeping takes 2 to 4 %, of both arms alike; that is noise, which
+the interval and the noise floor carry. Less than a tenth in one of four samples moves the quad by under 5 %."""
 CLOCK_SHARE = 0.02
 CLOCK_SLACK_NS = 1_000_000
 """measurement.md, 12."""
@@ -76,7 +77,7 @@ class Process:
     def time(self, sets: Sequence[BufferSet], scalars: Scalars, bench: Bench) -> Timing | Died | OverTime:
         """One sample, counted on both clocks."""
         outcome = self.arm.time(sets, scalars, bench.protocol.min_sample_ns, bench.protocol.pause_ns)
-        if isinstance(outcome, Timing) and outside_cause(outcome) is None:
+        if isinstance(outcome, Timing) and outside_cause(outcome, self.racer.threads) is None:
             self.runner_ns += outcome.elapsed_ns
             self.parent_ns += outcome.parent_ns
             self.run_delay_ns += outcome.run_delay_ns
@@ -157,6 +158,8 @@ class _PairTaker:
         sets = rotation(size, self.bench.machine.llc_bytes, self.duel.regime)
         taken: list[Quad] = []
         with closing(Rotation(self.arena, self.duel.workload, axes, sets, self.rng)) as data:
+            if failed := self._settle(plan[0].shape, data):
+                return failed
             for quad_plan in plan:
                 quad = self._take_quad(quad_plan, data)
                 if not isinstance(quad, Quad):
@@ -165,6 +168,14 @@ class _PairTaker:
             for process in (self.candidate, self.baselines[self.duel.baselines[plan[0].shape].name]):
                 data.release_from(process.arm)
         return taken
+
+    def _settle(self, shape: int, data: Rotation) -> Failed | None:
+        """Each arm took one sample that counts nowhere: buffers are mapped, threads placed, and the kernel has finished
+        what starting the processes left (on the yardstick, 14 of 24 first quads were disturbed without it, 4 with)."""
+        for side in SIDES:
+            if not isinstance(outcome := self._sample(side, shape, data), Timing):
+                return outcome
+        return None
 
     def _take_quad(self, plan: QuadPlan, data: Rotation) -> Quad | Failed:
         data.renew(plan.refresh)
@@ -180,7 +191,8 @@ class _PairTaker:
             times[side].append(timing)
             if watched and is_watched and (failed := self._verify(plan.shape, data, watched, timing.calls)):
                 return failed
-        return _quad(plan, times)
+        baseline = self.duel.baselines[plan.shape]
+        return _quad(plan, times, {"candidate": self.duel.candidate.threads, "baseline": baseline.threads})
 
     def _verify(self, shape: int, data: Rotation, watched: Watched, calls: int) -> Failed | None:
         """V8. It runs between samples, so it costs time but no accuracy. A sample too short to come round to the
@@ -206,11 +218,11 @@ class _PairTaker:
         return CandidateFailed(Finding(reason, f"while it was timed, {ended(outcome)}"))
 
 
-def outside_cause(timing: Timing) -> str | None:
-    """The recorded cause for which a sample does not count, or None (measurement.md, 5)."""
-    if timing.run_delay_ns <= RUN_DELAY_SHARE * timing.elapsed_ns:
+def outside_cause(timing: Timing, threads: int) -> str | None:
+    """The recorded cause for which a sample of a kernel on `threads` does not count, or None (measurement.md, 5)."""
+    share = timing.run_delay_ns / max(timing.elapsed_ns * threads, 1)
+    if share <= RUN_DELAY_SHARE:
         return None
-    share = timing.run_delay_ns / max(timing.elapsed_ns, 1)
     moved = ", migrated" if timing.migrated else ""
     return f"run delay {share:.1%}, {timing.involuntary_switches} involuntary switches{moved}"
 
@@ -225,8 +237,9 @@ def ended(outcome: Died | OverTime) -> str:
     return f"it ended with {outcome.signal or status}{where}{said}"
 
 
-def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]]) -> Quad:
-    causes = [cause for timing in (*times["candidate"], *times["baseline"]) if (cause := outside_cause(timing))]
+def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]], threads: Mapping[Side, int]) -> Quad:
+    samples = [(timing, side) for side in SIDES for timing in times[side]]
+    causes = [cause for timing, side in samples if (cause := outside_cause(timing, threads[side]))]
     return Quad(
         shape=plan.shape,
         first=plan.first,

@@ -10,6 +10,7 @@ import numpy as np
 from schemas.enums import Regime
 
 Side = Literal["candidate", "baseline"]
+SIDES: tuple[Side, ...] = ("candidate", "baseline")
 Refresh = Literal["same_pointers", "new_pointers"]
 
 ROTATION_CAP_BYTES = 1 << 30

@@ -33,7 +33,7 @@ from services.runtime.settings import PREFIX, Settings, environment_of, read_set
 SERVICES = ("librarian", "proposer", "compiler", "verifier", "benchmarker")
 PROCESSES_FILE = "processes.json"
 COPIES_FLAG = "--copies="
-POLL_S = 0.1
+POLL_S = 0.25
 FIRST_BACKOFF_S = 0.2
 LONGEST_BACKOFF_S = 5.0
 """Chosen: what cannot start is tried twelve times a minute."""

@@ -17,7 +17,8 @@ from services.console.output import Format, emit_lines, say, stderr
 from services.console.progress import Progress
 from services.evidence.log import Log
 
-POLL_S = 0.25
+POLL_S = 0.5
+"""Chosen: each look costs the machine that is being measured a hundredth of a core."""
 Show = Callable[[Progress], None]
 
 

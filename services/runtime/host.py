@@ -19,7 +19,7 @@ from services.runtime.handling import Backoff, Handler, Patience, patiently
 from services.runtime.presence import Presence
 from services.runtime.process import Hosted, drained, hosted, run_process, unless_stopped
 from services.runtime.quiet import Device
-from services.runtime.service import Service
+from services.runtime.service import Quiet, Service
 from services.runtime.settings import Settings, host_id
 from services.runtime.stating import publish
 
@@ -159,7 +159,8 @@ async def _serve_core(
 
 
 async def _prepared(core: Service[Any, Any], child: EffectProcess, device: Device, process: Hosted) -> Handler:
-    await child.start()
+    async with device.held(Quiet.SHARED):  # imports and compilers at start would spoil a measurement beside them
+        await child.start()
     handler = await _handler(core, child, device, process)
     await announce(handler, uuid4)
     return handler
