@@ -429,6 +429,24 @@ _SYNCHRONISATION = (
         {"R": 2, "C": 1021},
     ),
     Mutant(
+        "count_of_half_a_warp",
+        "a named barrier is told a number of threads that is no number of warps",
+        catalogue.HANDOFF,
+        (
+            (
+                'asm volatile("bar.arrive %0, 128;" ::"r"(barrier)',
+                'asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(blockDim.x - 16)',
+            ),
+            (
+                'asm volatile("bar.sync %0, 128;" ::"r"(barrier)',
+                'asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(blockDim.x - 16)',
+            ),
+        ),
+        Kind.BARRIER_MISUSE,
+        "barrier_misuse",
+        {"N": 512},
+    ),
+    Mutant(
         "shuffle_under_divergence",
         "a full-mask shuffle in a branch that eight lanes take",
         catalogue.RMS_NORM,
