@@ -1,17 +1,17 @@
 """What a measurement stands on, and what it can time."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from kernel_lab.measure.statistics import LOOKS, QUADS_PER_PAIR
-from kernel_lab.runner.arm import Arena, Arm, Limits, LoadFailed, StartArm
+from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, Limits, LoadFailed, OverTime, StartArm, Timing
 from kernel_lab.runner.memory import MemfdArena
 from kernel_lab.runner.start import Lab
-from kernel_lab.workloads.workload import Workload
+from kernel_lab.workloads.workload import Scalars, Workload
 from schemas.faults import Broken
 from schemas.work import MachineClass
 
@@ -89,6 +89,14 @@ def start(bench: Bench, racer: Racer, workload: Workload) -> Arm | LoadFailed:
         environment=racer.environment,
         inputs_writable=False,
     )
+
+
+def settled_sample(bench: Bench, arm: Arm, sets: Sequence[BufferSet], scalars: Scalars) -> Timing | Died | OverTime:
+    """A fresh process's first sample that counts, after one that does not: by then its buffers are mapped, its threads
+    placed, and the kernel has finished what starting it left."""
+    protocol = bench.protocol
+    arm.time(sets, scalars, protocol.min_sample_ns, protocol.pause_ns)
+    return arm.time(sets, scalars, protocol.min_sample_ns, protocol.pause_ns)
 
 
 def _check_identity(path: Path, expected: str) -> None:

@@ -17,7 +17,10 @@ from schemas.enums import Language
 from schemas.faults import Misconfigured
 from schemas.work import Kernel, MachineClass
 
-STORES = ("ordinary", "streaming")
+STORES = ("ordinary", "streaming", "prefetching")
+"""How bytes are moved; `prefetching` is streaming stores behind loads announced a kilobyte ahead."""
+PREFETCHING = "#define PREFETCH_BYTES 1024\n"
+"""Chosen: half a microsecond of one core's traffic, several times the latency of memory."""
 FMA_LINE = 16
 """Floats between the threads' lines of fma_peak: 64 bytes, so that no two threads share a cache line."""
 FMA_CHAINS = 10
@@ -45,6 +48,7 @@ class OwnKernel:
 class OwnKernels:
     ordinary: OwnKernel
     streaming: OwnKernel
+    prefetching: OwnKernel
     fma: OwnKernel
 
     @property
@@ -54,7 +58,8 @@ class OwnKernels:
 
     def mover(self, store: str) -> OwnKernel:
         """The kernel that moves bytes with `store` stores."""
-        return self.streaming if store == "streaming" else self.ordinary
+        movers = (self.ordinary, self.streaming, self.prefetching)
+        return dict(zip(STORES, movers, strict=True))[store]
 
 
 def build_own_kernels(backend: Backend, machine: MachineClass, folder: Path) -> OwnKernels:
@@ -62,11 +67,12 @@ def build_own_kernels(backend: Backend, machine: MachineClass, folder: Path) -> 
     ordinary, streaming, fma = (
         _build(backend, machine, folder, workload) for workload in (ROOF_ORDINARY, ROOF_STREAMING, FMA_PEAK)
     )
-    return OwnKernels(ordinary, streaming, fma)
+    prefetching = _build(backend, machine, folder, ROOF_STREAMING, PREFETCHING)
+    return OwnKernels(ordinary, streaming, prefetching, fma)
 
 
-def _build(backend: Backend, machine: MachineClass, folder: Path, workload: Workload) -> OwnKernel:
-    source = (SOURCES / f"{workload.name}.c").read_text()
+def _build(backend: Backend, machine: MachineClass, folder: Path, workload: Workload, defining: str = "") -> OwnKernel:
+    source = defining + (SOURCES / f"{workload.name}.c").read_text()
     fingerprint = hashlib.sha256(source.encode()).hexdigest()
     kernel = Kernel(language=Language.C, source=source, flags=("-O3",), fingerprint=fingerprint)
     built = backend.compile(kernel, workload.name, machine)

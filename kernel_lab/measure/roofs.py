@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from kernel_lab.measure.bench import Bench, Racer, start
+from kernel_lab.measure.bench import Bench, Racer, settled_sample, start
 from kernel_lab.measure.contents import ELEMENT_BYTES, Rotation, set_bytes
 from kernel_lab.measure.own_kernels import FMA_CHAINS, FMA_LINE, STORES, OwnKernel, OwnKernels
 from kernel_lab.measure.pairs import ended
@@ -99,13 +99,12 @@ def memory_limited(roof: RoofPoint, workload: Workload, fma_gflops: float) -> bo
 
 
 def time_alone(bench: Bench, racer: Racer, workload: Workload, data: Rotation) -> Timing:
-    """One sample of a trusted kernel in a fresh process. Raises Transient when it does not come back."""
+    """One sample of a trusted kernel in a fresh process that has settled. Raises Transient when it does not come back."""
     arm = start(bench, racer, workload)
     if isinstance(arm, LoadFailed):
         raise Transient(f"{racer.name} does not load: {arm.message}")
     with closing(arm):
-        protocol = bench.protocol
-        outcome = arm.time(data.sets, workload.scalars, protocol.min_sample_ns, protocol.pause_ns)
+        outcome = settled_sample(bench, arm, data.sets, workload.scalars)
     if not isinstance(outcome, Timing):
         raise Transient(f"{racer.name}: {ended(outcome)}")
     return outcome

@@ -8,7 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from kernel_lab.baselines import ContenderSpec, contenders, previous_champion
-from kernel_lab.measure.bench import Bench, Progress, silent, start
+from kernel_lab.measure.bench import Bench, Progress, settled_sample, silent, start
 from kernel_lab.measure.compare import Contest, Fought
 from kernel_lab.measure.contending import Contending, Ready, make_ready
 from kernel_lab.measure.contents import Rotation, set_bytes
@@ -159,7 +159,7 @@ class _Screen:
             self._refuse(one, arm.message)
             return
         with closing(arm):
-            taken = arm.time(data.sets, self.at.workload.scalars, bench.protocol.min_sample_ns, bench.protocol.pause_ns)
+            taken = settled_sample(bench, arm, data.sets, self.at.workload.scalars)
         if isinstance(taken, Timing):
             self.taken_ns.setdefault((one.spec.name, index), []).append(taken.elapsed_ns / taken.calls)
         else:

@@ -172,7 +172,7 @@ def test_null_work_is_answered_at_once_and_always_the_same(tmp_path: Path) -> No
 @pytest.mark.parametrize("traffic", [(1000, 1000), (1 << 18, 1 << 18), (1 << 18, 1), (100, 5000)])
 def test_the_roof_kernels_move_what_they_say(bench: Bench, kernels: OwnKernels, traffic: tuple[int, int]) -> None:
     axes = {"R": traffic[0], "W": traffic[1]}
-    for kernel in (kernels.ordinary, kernels.streaming):
+    for kernel in (kernels.ordinary, kernels.streaming, kernels.prefetching):
         arena = bench.new_arena()
         data = Rotation(arena, kernel.workload, axes, 1, np.random.default_rng(1))
         watched = data.watch()
