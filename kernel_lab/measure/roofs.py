@@ -99,7 +99,7 @@ def memory_limited(roof: RoofPoint, workload: Workload, fma_gflops: float) -> bo
 
 
 def time_alone(bench: Bench, racer: Racer, workload: Workload, data: Rotation) -> Timing:
-    """One sample of a trusted kernel in a fresh process that has settled. Raises Transient when it does not come back."""
+    """One sample of a trusted kernel in a fresh process. Raises Transient when it does not come back."""
     arm = start(bench, racer, workload)
     if isinstance(arm, LoadFailed):
         raise Transient(f"{racer.name} does not load: {arm.message}")
