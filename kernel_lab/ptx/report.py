@@ -12,7 +12,7 @@ VERSION = "1"
 class Verdict(StrEnum):
     """`pass` means eligible for a GPU: never fast, never final."""
 
-    PASS = "pass"  # noqa: S105  (a verdict, not a password)
+    PASS = "pass"
     FAIL = "fail"
     UNSUPPORTED = "unsupported"
     TIMEOUT = "timeout"
@@ -74,7 +74,7 @@ class Stats:
     """Active lanes over 32 × warp instructions."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
-    """Passes over the 32 banks; equal to the requests where nothing conflicts (and every access is ≤ 4 bytes a lane)."""
+    """Passes over the 32 banks; equal to the requests where nothing conflicts and no lane asks for more than 4 bytes."""
     bank_conflicts: int = 0
     """Wavefronts beyond those that the width of the accesses needs."""
     global_requests: int = 0

@@ -1,0 +1,1 @@
+"""The state spaces, with a shadow that knows who wrote what when."""

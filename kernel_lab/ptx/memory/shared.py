@@ -1,0 +1,102 @@
+"""Shared memory: one stretch per CTA of the wave, with red zones between variables and behind the last."""
+
+import numpy as np
+
+from kernel_lab.ptx.findings import Findings
+from kernel_lab.ptx.group import ROW, THREAD, Group
+from kernel_lab.ptx.launch import Checks
+from kernel_lab.ptx.memory.arena import Layout
+from kernel_lab.ptx.memory.checked import Access, Checked, Words
+from kernel_lab.ptx.memory.shadow import Shadow
+from kernel_lab.ptx.order import TIME_SHIFT, Order
+from kernel_lab.ptx.report import Kind
+
+Array = np.ndarray
+UNSIGNED = np.uint64
+LOG_LIMIT = 256
+"""Chosen: reads are only remembered where a write or a barrier of some CTAs follows; a full log is written down."""
+
+
+class SharedMemory(Checked):
+    """In the shadow, -1 is uninitialised, more than 1 a stamp. `stride` bytes, a power of two, belong to each CTA."""
+
+    def __init__(
+        self, layout: Layout, ctas: int, granule: int, order: Order, findings: Findings, checks: Checks
+    ) -> None:
+        self.stride = 1 << (layout.size - 1).bit_length()
+        words = Words(
+            "shared", Kind.UNINITIALISED_SHARED, Kind.SHARED_RACE, checks.uninitialised_shared, checks.shared_race
+        )
+        shadow = Shadow(ctas * self.stride, granule, 5, 1)
+        super().__init__(ctas * self.stride, shadow, layout, order, findings, checks, words)
+        self.uninitialised = self.read_only = -1
+        self.ctas = ctas
+        self._log: list[tuple[Array, Array, int]] = []
+        one = Shadow(self.stride, granule, 5, 1)
+        for region in layout.regions:
+            one.mark(region.start, region.stop, self.uninitialised)
+        self._blank = one.written
+
+    def begin_wave(self) -> None:
+        """Fresh CTAs: nothing is initialised, nobody has accessed anything."""
+        self.bytes.fill(0xFB)
+        self.shadow.written.reshape(self.ctas, -1)[:] = self._blank
+        self.shadow.read.fill(0)
+        self.shadow.other.fill(0)
+        self._log.clear()
+
+    def owner(self, address: int) -> str:
+        """The variable of a shared address."""
+        return self.layout.owner(address & (self.stride - 1))
+
+    def rows(self, g: Group, access: Access, addresses: Array) -> Array:
+        """Rows of the wave's memory for 32-bit shared addresses; a wild address gets a row in the red."""
+        together = int(np.bitwise_or.reduce(addresses))
+        if together & (access.size - 1):
+            self.misaligned(g, access, addresses)
+        if together >= self.stride:
+            addresses = np.where(addresses < self.stride, addresses, 0).astype(np.int64)
+        return (addresses + g.r[ROW]) >> (access.size.bit_length() - 1)
+
+    def rows_to_read(self, g: Group, access: Access, addresses: Array) -> Array:
+        """The rows that these addresses read, after every check."""
+        rows = self.rows(g, access, addresses)
+        entries = np.take(self.shadow.rows(self.shadow.written, access.size), rows, axis=0, mode="clip")
+        if int(entries.view(UNSIGNED).max()) >= self.order.floor:
+            self.judge_read(g, access, addresses, entries)
+        if self.words.check_race:
+            log = self._log
+            log.append((rows, g.r[THREAD] + self.order.stamp(access.strong), access.size))
+            if len(log) > LOG_LIMIT:
+                self.flush_reads()
+        return rows
+
+    def forget_reads(self) -> None:
+        """All CTAs passed a barrier: who read before can conflict with nobody."""
+        self._log.clear()
+
+    def flush_reads(self) -> None:
+        """The logged reads are in the shadow."""
+        floor = self.order.floor
+        for rows, stamps, size in self._log:
+            rows = np.clip(rows, 0, self.bytes.size // size - 1)
+            count = size // self.shadow.granule
+            self.shadow.remember(self.shadow.granules(rows, size), np.repeat(stamps, count), floor)
+        self._log.clear()
+
+    def rows_to_write(self, g: Group, access: Access, addresses: Array) -> tuple[Array, Array | None]:
+        """The rows that these addresses write, and the lanes that may (None: all), after every check."""
+        if self._log:
+            self.flush_reads()
+        rows = self.rows(g, access, addresses)
+        size, floor = access.size, self.order.floor
+        entries = np.take(self.shadow.rows(self.shadow.written, size), rows, axis=0, mode="clip")
+        if int(entries.max()) >= floor:
+            return rows, self.judge_write(g, access, addresses, entries, rows)
+        readers = np.take(self.shadow.rows(self.shadow.read, size), rows, axis=0, mode="clip")
+        if int(readers.max()) >= floor:
+            return rows, self.judge_write(g, access, addresses, entries, rows)
+        return rows, None
+
+
+__all__ = ["TIME_SHIFT", "SharedMemory"]

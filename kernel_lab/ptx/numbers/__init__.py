@@ -1,0 +1,1 @@
+"""Arithmetic on lanes, rounded as the hardware rounds."""
