@@ -219,7 +219,7 @@ class Body:
                 targets.append(parser.scopes.label(parser.take()))
             parser.expect(";")
             self.branch_targets[name] = tuple(targets)
-        elif parser.text() in IGNORED_STATEMENTS:
+        elif parser.text() == ".callprototype":
             parser.skip_statement()
         else:
             self.statements.append(Label(name, line))
