@@ -84,7 +84,7 @@ def test_a_proposer_without_a_log_refuses_to_start() -> None:
 def test_a_space_of_your_own_joins_the_ones_that_come_with_assay() -> None:
     spaces = load_spaces(("tests.fixtures.own_spaces",))
     variants = spaces[(LARGE.workload, LARGE.language)].variants
-    assert {"two_pass", "half_of_the_row"} <= set(variants)
+    assert {"two_pass", "eighth_of_the_row"} <= set(variants)
 
 
 def test_a_module_that_is_no_space_is_named() -> None:

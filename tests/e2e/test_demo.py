@@ -1,0 +1,87 @@
+"""`make demo` as a newcomer meets it: a proven champion, an audited log, and nothing left running."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.factory import ASSAY, processes_naming, wait_until
+from tests.fixtures.own_spaces import PLANTED
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*ASSAY, "demo", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def nothing_is_left(folder: Path) -> None:
+    wait_until(lambda: not processes_naming(str(folder)), "no process of the demo is left", 20.0)
+
+
+def test_the_demo_reports_an_audited_outcome_and_rejects_a_planted_wrong_kernel(tmp_path: Path) -> None:
+    """The planted variant writes an eighth of each row: wrong, and by far the fastest of its space."""
+    running = demo(tmp_path, "-o", "json", ASSAY_EXTRA_SPACES="tests.fixtures.own_spaces")
+    out, err = running.communicate(timeout=400)
+    assert running.returncode == 0, err
+    told: dict[str, Any] = json.loads(out)
+    assert told["verification"]["intact"] is True
+    report = told["report"]
+    assert report["outcome"] in ("champion", "no_verified_improvement", "inconclusive")
+    assert report["hold_out_gap_s"] == 5.0
+    assert report["tally"]["proposed"] == 16
+    planted = [row for row in report["rejects"] if row["reason"] == "incomplete_output"]
+    assert planted, f"the planted variant was not rejected: {report['rejects']}"
+    names = {row["name"] for row in report["baselines"]}
+    assert {"numpy", "torch"} <= names
+    assert sum(name.startswith("c_") for name in names) == 16
+    if report["outcome"] == "champion":
+        assert report["champion"]["variant"] != PLANTED
+        assert report["champion"]["hold_out"]["kind"] == "hold_out"
+        assert told["rejudged"]["stands"] is True
+    nothing_is_left(tmp_path)
+
+
+@pytest.mark.parametrize("after_s", [0.5, 4.0])
+def test_ctrl_c_ends_the_demo_with_nothing_left_and_it_runs_again(tmp_path: Path, after_s: float) -> None:
+    for _ in range(2):
+        running = demo(tmp_path)
+        time.sleep(after_s)
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+        assert running.returncode == 130, err
+        assert "Traceback" not in err
+        nothing_is_left(tmp_path)
+
+
+def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
+    running = demo(tmp_path)
+    time.sleep(5.0)
+    running.kill()
+    running.communicate(timeout=60)
+    nothing_is_left(tmp_path)
+
+
+def test_only_the_last_two_demos_are_kept(tmp_path: Path) -> None:
+    for n in (1, 2, 3):
+        (tmp_path / ".assay" / f"demo-{n}").mkdir(parents=True)
+    running = demo(tmp_path)
+    time.sleep(3.0)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert sorted(path.name for path in (tmp_path / ".assay").iterdir()) == ["demo-3", "demo-4"]
