@@ -88,7 +88,7 @@ def _breaks_pattern(got: Array, want: NDArray[np.float64], bound: NDArray[np.flo
     finite = np.isfinite(rounded)
     same_infinity = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
     right = np.where(finite, np.isfinite(got), same_infinity)
-    edge_right = at_the_edge & ~np.isnan(got) & (np.isfinite(got) | (np.sign(got) == np.sign(want)))
+    edge_right = at_the_edge & ~np.isnan(got) & (np.isfinite(got) | (np.signbit(got) == np.signbit(want)))
     return np.asarray(~(right | edge_right), dtype=np.bool_)
 
 

@@ -22,12 +22,13 @@ A = TypeVar("A", bound=Answer)
 
 async def submit_goal(settings: Settings, goal_id: str, body: bytes) -> GoalAccepted | GoalRefused:
     """The desk's answer to a goal. The same id and content is the same goal, and gets the same answer again."""
+    subject, answers = f"{GOAL_SUBMITTED}.{goal_id}", (GoalAccepted, GoalRefused)
     async with open_log(settings) as log:
-        async for recorded in log.read(goal_id=goal_id, types=(GoalAccepted,)):
-            if recorded.fact.request.sha256 == hashlib.sha256(body).hexdigest():
-                accepted: GoalAccepted = recorded.fact
-                return accepted
-        return await _ask(settings, log, f"{GOAL_SUBMITTED}.{goal_id}", body, (GoalAccepted, GoalRefused))
+        async for recorded in log.read(types=answers):
+            if _answers(recorded.fact, subject, body):
+                known: GoalAccepted | GoalRefused = recorded.fact
+                return known
+        return await _ask(settings, log, subject, body, answers)
 
 
 async def steer_goal(settings: Settings, goal_id: str, body: bytes) -> GoalSteered | SteerRefused:
@@ -40,15 +41,18 @@ async def _ask(settings: Settings, log: Log, subject: str, body: bytes, answers:
     position = (await log.head()).position
     async with open_bus(settings) as bus:
         await bus.publish(Message(subject, {}, body), request_id(subject, body))
-    sha256 = hashlib.sha256(body).hexdigest()
     for _ in range(int(ANSWER_TIMEOUT_S / POLL_S)):
         async for recorded in log.read(position, types=answers):
             position = recorded.position
             answer: A = recorded.fact
-            if answer.request.sha256 == sha256:
+            if _answers(answer, subject, body):
                 return answer
         await asyncio.sleep(POLL_S)
     raise Transient(
         f"no answer within {ANSWER_TIMEOUT_S:.0f} s; is the librarian running? `assay status` and `assay logs` tell. "
         "The request is on the bus and will be answered: `assay goal list`"
     )
+
+
+def _answers(fact: Answer, subject: str, body: bytes) -> bool:
+    return fact.request.subject == subject and fact.request.sha256 == hashlib.sha256(body).hexdigest()

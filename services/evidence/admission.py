@@ -8,9 +8,9 @@ from uuid import UUID
 
 from schemas.faults import Broken
 from services.evidence.chain import link
-from services.evidence.framing import frame, unframe
+from services.evidence.framing import frame_kept, kept, unframe
 from services.evidence.log import Duplicate, Head, Incoming, Row
-from services.evidence.rows import Derived, derive
+from services.evidence.rows import Derived, derive_from
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def fresh(head: Head, batch: Sequence[Incoming]) -> tuple[Incoming, ...]:
 
 def read(incoming: Incoming) -> Arrival:
     """`incoming` as bytes to keep and the columns they give."""
-    raw = frame(incoming.message)
-    return Arrival(incoming, raw, derive(raw))
+    message = kept(incoming.message)
+    return Arrival(incoming, frame_kept(message), derive_from(message))
 
 
 def admit(arrived: Iterable[Arrival], known: Mapping[UUID, bytes]) -> tuple[tuple[Arrival, ...], tuple[Duplicate, ...]]:

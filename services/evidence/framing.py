@@ -22,13 +22,26 @@ KEPT_PREFIXES = ("ce-", "signature")
 _PREAMBLE = struct.Struct(">BI")
 
 
+def kept(message: Message) -> Message:
+    """`message` as `unframe` will give it back: only the headers that carry meaning."""
+    headers = sorted((name.lower(), value) for name, value in message.headers.items())
+    return Message(
+        message.subject, {name: value for name, value in headers if name.startswith(KEPT_PREFIXES)}, message.body
+    )
+
+
 def frame(message: Message) -> bytes:
     """The bytes that stand for `message` for ever."""
-    kept = {name.lower(): value for name, value in message.headers.items() if name.lower().startswith(KEPT_PREFIXES)}
-    texts = [message.subject, *(text for pair in sorted(kept.items()) for text in pair)]
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return frame_kept(kept(message))
+
+
+def frame_kept(meant: Message) -> bytes:
+    """The same, of a message that `kept` gave."""
+    encoded = [meant.subject.encode("utf-8", "surrogatepass")]
+    for name, value in meant.headers.items():
+        encoded += (name.encode("utf-8", "surrogatepass"), value.encode("utf-8", "surrogatepass"))
     lengths = struct.pack(f">{len(encoded)}I", *map(len, encoded))
-    return b"".join((_PREAMBLE.pack(VERSION, len(encoded)), lengths, *encoded, message.body))
+    return b"".join((_PREAMBLE.pack(VERSION, len(encoded)), lengths, *encoded, meant.body))
 
 
 def unframe(raw: bytes) -> Message:

@@ -49,7 +49,11 @@ class Derived:
 
 def derive(raw: bytes) -> Derived:
     """Every column of a row that holds `raw`."""
-    message = unframe(raw)
+    return derive_from(unframe(raw))
+
+
+def derive_from(message: Message) -> Derived:
+    """The same, of a message with the headers that framing keeps."""
     try:
         return _derive_fact(message)
     except (KeyError, ValueError, OverflowError, RecursionError):

@@ -1,7 +1,7 @@
 """Does the evidence hold together? Walks the whole log once and names the first break (`assay events verify`)."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from uuid import UUID
@@ -14,6 +14,9 @@ from services.evidence.paths import Paths
 from services.evidence.rows import Derived, derive, derived_of
 from services.evidence.same_json import same_json
 
+Progress = Callable[[int, int], None]
+"""Rows walked, and how many there are."""
+PROGRESS_ROWS = 1000
 RECENT_IDS = 65_536
 """Chosen: causes are nearly always recent; an older one costs one look-up in the log."""
 ANSWERS_TO_REQUESTS = frozenset({"goal.accepted", "goal.refused", "goal.steered", "steer.refused"})
@@ -70,11 +73,15 @@ class Verification:
         return self.first_break is None
 
 
-async def verify(log: Log) -> Verification:
+def _unwatched(_row: int, _of: int) -> None:
+    """Progress that nobody watches."""
+
+
+async def verify(log: Log, progress: Progress = _unwatched) -> Verification:
     """Every row of `log` was walked, up to its end or its first break. May run beside a recorder."""
     head = await log.head()
     walk = _Walk(log, await log.duplicates())
-    found = await walk.rows_up_to(head)
+    found = await walk.rows_up_to(head, progress)
     found = found or walk.end(head) or await _rows_past_head(log, head)
     return walk.verification(head, found)
 
@@ -93,12 +100,14 @@ class _Walk:
         self._position, self._hash, self._epoch, self._seq = 0, GENESIS, "", 0
         self._unparseable = 0
 
-    async def rows_up_to(self, head: Head) -> Break | None:
+    async def rows_up_to(self, head: Head, progress: Progress) -> Break | None:
         async for row in self._log.rows(upto=head.position):
             found = await self._row(row)
             if found:
                 return found
             self._pass(row)
+            if row.position % PROGRESS_ROWS == 0:
+                progress(row.position, head.position)
         return None
 
     def end(self, head: Head) -> Break | None:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import gc
 import secrets
 import signal
 import sys
@@ -101,6 +102,7 @@ def run_process(
     try:
         known = settings or read_settings()
         start_logging(name, known.copy_id, known.log_level)
+        spare_the_collector()
         asyncio.run(main(known))
     except StoppedEarly:
         log.info("stopped")
@@ -113,6 +115,12 @@ def run_process(
         log.exception("stopped by a bug")
         status = 1
     sys.exit(status)
+
+
+def spare_the_collector() -> None:
+    """What was imported is not walked again, and a batch of facts in hand is no reason to look for garbage."""
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 100)  # chosen: 500 facts are some 20,000 objects; a sixth of the recorder's time
 
 
 class StoppedEarly(Exception):

@@ -20,6 +20,7 @@ from services.console.output import (
     emit_lines,
     emit_record,
     emit_records,
+    progress_steps,
     say,
     stdout,
 )
@@ -188,7 +189,8 @@ def verify_(output: OutputOption = Format.TEXT) -> None:
 
     async def run() -> Verification:
         async with open_log() as log:
-            return await verify(log)
+            with progress_steps() as step:
+                return await verify(log, lambda row, of: step("verifying", row, of))
 
     done = asyncio.run(run())
     emit_record(verification_record(done), output, lambda: stdout().print(verification_text(done), markup=False))
