@@ -9,8 +9,8 @@
 
 extern "C" __global__ void attention(const float *q, const float *k, const float *v, float *o, int64_t H, int64_t T,
                                      float scale) {
-  __shared__ float keys[TILE][D];
-  __shared__ float values[TILE][D];
+  __shared__ __align__(16) float keys[TILE][D];
+  __shared__ __align__(16) float values[TILE][D];
   int64_t head = (int64_t)blockIdx.y * T * D;
   int64_t first = (int64_t)blockIdx.x * TILE;
   int64_t query = first + threadIdx.x / 4;

@@ -17,9 +17,9 @@ __device__ __forceinline__ float over_lanes(float value) {
 extern "C" __global__ void kda_prefill(const float *q, const float *k, const float *v, const float *g,
                                        const float *beta, const float *s0, float *o, float *s, int64_t B, int64_t T,
                                        int64_t H, int64_t K, int64_t V, float scale) {
-  __shared__ float queries[STEPS][ROWS];
-  __shared__ float keys[STEPS][ROWS];
-  __shared__ float decays[STEPS][ROWS];
+  __shared__ __align__(16) float queries[STEPS][ROWS];
+  __shared__ __align__(16) float keys[STEPS][ROWS];
+  __shared__ __align__(16) float decays[STEPS][ROWS];
   int64_t h = blockIdx.y, b = blockIdx.z;
   int64_t column = (int64_t)blockIdx.x * COLUMNS + threadIdx.x / LANES;
   int lane = threadIdx.x % LANES;
