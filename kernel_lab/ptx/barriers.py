@@ -199,8 +199,6 @@ class Barriers:
 
     def resolve(self) -> None:
         """Nobody else runs: threads that ended no longer count; if that frees nobody, these wait for ever."""
-        from kernel_lab.ptx.machine import Stuck  # the machine owns the barriers
-
         keys = np.unique(np.concatenate([parked.keys for parked in self._parked]))
         if self._release(keys):
             return
@@ -214,5 +212,5 @@ class Barriers:
             message = "these threads wait for others that wait elsewhere or have ended"
             machine.findings.add(kind, parked.arrival.site, parked.group.threads, message)
         if machine.checks.divergent_barrier:
-            raise Stuck
+            machine.stop()
         self._let_go(keys)

@@ -9,7 +9,7 @@ from kernel_lab.ptx.report import Diagnostic, Kind
 from kernel_lab.ptx.syntax.tree import Instruction
 
 Array = np.ndarray
-Owner = Callable[[int], str]
+Owner = Callable[[int], tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Findings:
         thread = int(threads[0]) if threads.size else -1
         cta, lane = divmod(thread, self._padded) if thread >= 0 else (-1, -1)
         address = None if addresses is None else int(addresses[0])
-        buffer = owner(address) if owner and address is not None else None
+        buffer, where = owner(address) if owner and address is not None else (None, "")
+        message = f"{message}, {where}" if where else message
         self._found[kind, site.line] = [
             Diagnostic(kind, site.line, site.source_line, site.opcode, lane, cta, address, buffer, message),
             max(threads.size, 1),

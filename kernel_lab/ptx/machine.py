@@ -1,11 +1,15 @@
 """The interpreter: waves of CTAs, groups of lanes that share a program counter, the lowest counter first."""
 
+from typing import NoReturn
+
 import numpy as np
 
 from kernel_lab.ptx.barriers import Barriers
+from kernel_lab.ptx.copies import Copies
 from kernel_lab.ptx.findings import Findings, Site
 from kernel_lab.ptx.group import Group, merged
 from kernel_lab.ptx.launch import Checks, Launch
+from kernel_lab.ptx.mbarriers import Mbarriers
 from kernel_lab.ptx.memory.checked import Access
 from kernel_lab.ptx.memory.globals import GlobalMemory
 from kernel_lab.ptx.memory.local import LocalMemory
@@ -51,13 +55,15 @@ class Machine:
         self.steps = 0
         self.yields = self.patient = False
         self.idle = 0
+        self._changes = 0
         self.program: Program
         self.alive = np.zeros(0, bool)
         self.alive_count = self.total = 0
         self.ready: dict[int, list[Group]] = {}
         self.waiting: dict[int, list[Group]] = {}
         self.barriers = Barriers(self)
-        self.per_wave: list[PerWave] = []
+        self.copies = Copies(shared)
+        self.mbarriers = Mbarriers(shared, self.copies, order, findings, checks)
         self.block_runs: dict[int, list[int]] = {}
 
     def unsupported(self, site: Site, reason: str) -> None:
@@ -74,8 +80,8 @@ class Machine:
         self.order.begin_wave(wave.first, wave.count)
         self.shared.begin_wave()
         self.local.begin_wave()
-        for part in self.per_wave:
-            part.begin_wave()
+        self.copies.begin_wave(wave.count * wave.padded)
+        self.mbarriers.begin_wave()
         registers = self.registers.initial(wave)
         lanes = registers[1]
         self.alive = np.zeros(wave.count * wave.padded, bool)
@@ -114,6 +120,10 @@ class Machine:
         if len(groups) > 1:
             group = merged(groups, self.program.blocks[block].live, block)
         return group
+
+    def stop(self) -> NoReturn:
+        """What went wrong has been reported: the run ends here."""
+        raise Stuck
 
     def add(self, group: Group) -> None:
         """The group is ready to run at its block; at the exit its lanes are done."""
@@ -193,7 +203,8 @@ class Machine:
         """The group waits for others: they go first, and if they all wait, nobody can go on."""
         g.last_run = self.steps
         self.add(g)
-        self.idle += 1
+        self.idle = self.idle + 1 if self.mbarriers.changes == self._changes else 0
+        self._changes = self.mbarriers.changes
         groups = sum(len(groups) for groups in self.ready.values())
         if self.idle > IDLE_ROUNDS * groups:
             block = self.program.blocks[g.block]
@@ -271,10 +282,3 @@ class Machine:
         runs = self.block_runs.setdefault(block.index, [0, 0])
         runs[0] += np.unique(g.lanes >> 5).size
         runs[1] += g.n
-
-
-class PerWave:
-    """Something that starts afresh with every wave."""
-
-    def begin_wave(self) -> None:
-        """Fresh CTAs."""

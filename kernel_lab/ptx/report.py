@@ -36,6 +36,7 @@ class Kind(StrEnum):
     INACTIVE_LANES = "inactive_lanes"
     ASYNC_BEFORE_WAIT = "async_before_wait"
     BARRIER_MISUSE = "barrier_misuse"
+    TRAP = "trap"
     UNCOVERED_OUTPUT = "uncovered_output"
     STEP_BUDGET = "step_budget"
     UNSUPPORTED = "unsupported"

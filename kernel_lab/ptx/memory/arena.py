@@ -43,16 +43,16 @@ class Layout:
         """All bytes, in whole 64-byte rows."""
         return -(-self.end // 64) * 64
 
-    def owner(self, address: int) -> str:
-        """The buffer of an address, or how far from which one it lies."""
+    def owner(self, address: int) -> tuple[str, str]:
+        """The buffer that an address lies in or is nearest to, and how far outside it lies (empty: inside)."""
         if not self.regions:
-            return "no buffer"
+            return "", "there is no buffer"
         nearest = min(self.regions, key=lambda region: _distance(region, address))
         if not _distance(nearest, address):
-            return nearest.name
+            return nearest.name, ""
         if address < nearest.start:
-            return f"{nearest.start - address} bytes before {nearest.name}"
-        return f"{address - nearest.stop} bytes past the end of {nearest.name}"
+            return nearest.name, f"{nearest.start - address} bytes before {nearest.name}"
+        return nearest.name, f"{address - nearest.stop} bytes past the end of {nearest.name}"
 
 
 def _distance(region: Region, address: int) -> int:

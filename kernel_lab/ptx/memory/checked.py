@@ -53,7 +53,7 @@ class Checked:
         flat = self.bytes.view(f"u{element}")
         return flat if count == 1 else flat.reshape(-1, count)
 
-    def owner(self, address: int) -> str:
+    def owner(self, address: int) -> tuple[str, str]:
         """The buffer of an address."""
         return self.layout.owner(address)
 

@@ -45,7 +45,7 @@ class SharedMemory(Checked):
         self.shadow.other.fill(0)
         self._log.clear()
 
-    def owner(self, address: int) -> str:
+    def owner(self, address: int) -> tuple[str, str]:
         """The variable of a shared address."""
         return self.layout.owner(address & (self.stride - 1))
 

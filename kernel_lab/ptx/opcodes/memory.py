@@ -103,7 +103,7 @@ def memory_of(machine: "Machine", space: str) -> "Memory":
     return {"global": machine.memory, "shared": machine.shared, "local": machine.local}[space]
 
 
-def spread(g: Group, place: Place, do: "Callable[[Group, str, Array], Array | None]", width: int) -> Array | None:
+def spread(g: Group, place: Place, do: "Callable[[Group, str, Array], Array | None]") -> Array | None:
     """A generic access, space by space: each window's lanes are a group of their own. The lanes' results, joined."""
     addresses = place.addresses(g)
     low, high = int(addresses.min()), int(addresses.max())
@@ -196,7 +196,7 @@ def _generic_fetcher(machine: "Machine", access: Access, element: int, count: in
         return memory.view(element, count).take(rows, 0, None, "clip")
 
     def fetch(g: Group, place: Place) -> Array:
-        found = spread(g, place, one, access.size)
+        found = spread(g, place, one)
         assert found is not None
         return found
 
@@ -302,7 +302,7 @@ def _generic_putter(machine: "Machine", access: Access, element: int, count: int
             mine = values if part.n == g.n else values[np.isin(g.lanes, part.lanes)]
             memory.store(part, access, addresses, rows, memory.view(element, count), mine, allowed)
 
-        spread(g, place, one, access.size)
+        spread(g, place, one)
 
     return put
 
