@@ -24,6 +24,8 @@ CREATE TABLE events (
     UNIQUE (origin, epoch, stream_seq),
     UNIQUE (origin, event_id)
 );
+-- A fact of up to 8 kB stays in its page as it is: compressing raw and data took a third of the time of an insert.
+ALTER TABLE events SET (toast_tuple_target = 8160);
 CREATE INDEX events_by_goal ON events (goal_id, position) WHERE goal_id IS NOT NULL;
 CREATE INDEX events_by_type ON events (type, position) WHERE type IS NOT NULL;
 CREATE INDEX events_by_candidate ON events (candidate_id, position) WHERE candidate_id IS NOT NULL;
