@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.envelope import Message
 from schemas.faults import Broken
 from services.evidence.chain import GENESIS, link, microseconds
-from services.evidence.framing import frame, unframe
+from services.evidence.framing import frame, kept, unframe
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, 123457, tzinfo=UTC)
 LINK = {
@@ -72,6 +72,12 @@ def test_microseconds_are_exact_in_any_time_zone() -> None:
 @given(subject=st.text(max_size=40), headers=HEADERS, body=st.binary(max_size=200))
 def test_a_framed_message_comes_back_whole(subject: str, headers: dict[str, str], body: bytes) -> None:
     assert unframe(frame(Message(subject, headers, body))) == Message(subject, headers, body)
+
+
+@given(subject=st.text(max_size=40), headers=st.dictionaries(st.text(max_size=12), st.text(max_size=20), max_size=6))
+def test_what_is_kept_is_what_comes_back(subject: str, headers: dict[str, str]) -> None:
+    message = Message(subject, {**headers, "Ce-Id": "1", "Nats-Msg-Id": "1"}, b"body")
+    assert unframe(frame(message)) == kept(message)
 
 
 def test_lone_surrogates_in_headers_survive_framing() -> None:
