@@ -29,6 +29,7 @@ from services.evidence.verify import verify
 from services.librarian.recorder import record
 from services.runtime.bus import Bus
 from services.runtime.nats_bus import NatsBus
+from services.runtime.process import spare_the_collector
 from services.runtime.settings import Settings, environment_of, read_settings
 from tests.fixtures.facts import story
 
@@ -178,4 +179,5 @@ BENCHMARK = Benchmark("recorder_catch_up", "Facts a second from a full stream in
 
 
 if __name__ == "__main__":
+    spare_the_collector()  # as every service does
     print(json.dumps(asdict(asyncio.run(_record_up_to(read_settings(), int(sys.argv[1]))))))
