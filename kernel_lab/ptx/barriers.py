@@ -77,6 +77,7 @@ class Barriers:
         self._release(np.unique(parked.keys))
         if arrival.waits:
             return -1
+        machine.yields, machine.idle = True, 0  # others may have waited for just these arrivals
         return following
 
     def _all_pass(self, g: Group, arrival: Arrival) -> None:

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from kernel_lab.ptx.launch import Arg, Buffer, Launch, LaunchRefused
+from kernel_lab.ptx.launch import Arg, Buffer, Checks, Launch, LaunchRefused
 from kernel_lab.ptx.memory.arena import Layout, Region, raw_bytes
 from kernel_lab.ptx.opcodes.table import TYPES
 from kernel_lab.ptx.syntax.declarations import TYPE_BYTES
@@ -51,11 +51,12 @@ def refuse(message: str) -> NoReturn:
     raise LaunchRefused(message)
 
 
-def bind(module: Module, launch: Launch) -> Bound:
+def bind(module: Module, launch: Launch, checks: Checks) -> Bound:
     """The launch on its entry, or LaunchRefused with what to change."""
     function = entry_of(module, launch)
     check_size(module, function, launch)
     layout = _Layouts(module, function, launch)
+    layout.by_bytes = not checks.alignment
     return layout.bound()
 
 
@@ -122,6 +123,7 @@ class _Layouts:
         self.contents: list[tuple[Region, Array | None]] = []
         self.outputs: list[tuple[Buffer, Region]] = []
         self.total_shared = 0
+        self.by_bytes = False
 
     def bound(self) -> Bound:
         """Everything in its place."""
@@ -225,6 +227,8 @@ class _Layouts:
 
     def _granule(self, space: str) -> int:
         """The narrowest access to a space: small enough for every access to be whole granules."""
+        if self.by_bytes:
+            return 1
         sizes = [
             size for item in self.function.body if isinstance(item, Instruction) for size in _access_sizes(item, space)
         ]

@@ -30,7 +30,7 @@ def run(module: Module | str, launch: Launch, *, checks: Checks = ALL, stats: bo
     Raises PtxSyntaxError for text that does not parse and LaunchRefused for a launch that does not fit.
     """
     parsed = parse(module) if isinstance(module, str) else module
-    bound = bind(parsed, launch)
+    bound = bind(parsed, launch, checks)
     padded = -(-int(np.prod(launch.block)) // 32) * 32
     findings = Findings(padded)
     order = Order(padded, uses_clocks=needs_clocks(bound.function))

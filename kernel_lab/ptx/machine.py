@@ -55,7 +55,7 @@ class Machine:
         self.steps = 0
         self.yields = self.patient = False
         self.idle = 0
-        self._changes = 0
+        self._changes = self._phases = 0
         self.program: Program
         self.alive = np.zeros(0, bool)
         self.alive_count = self.total = 0
@@ -174,6 +174,9 @@ class Machine:
                 self._count(g, block)
             if self.steps > budget:
                 raise OutOfSteps(g, block)
+            if self.mbarriers.phases != self._phases:
+                self._phases = self.mbarriers.phases
+                self.yields = True  # who waited for this phase goes first, as hardware would wake it
             following = block.end(g)
             if following == SPLIT:
                 self.idle = 0

@@ -29,6 +29,8 @@ class Mbarrier:
     phase: int = 0
     done: Array | None = None
     copies: list[Copy] = field(default_factory=list)
+    landed: list[Copy] = field(default_factory=list)
+    """Copies of the phases that ended, which nobody has waited for yet."""
 
 
 class Mbarriers:
@@ -40,6 +42,8 @@ class Mbarriers:
         self._objects: dict[int, Mbarrier] = {}
         self.changes = 0
         """Grows with every arrival: waiting threads have something new to look at."""
+        self.phases = 0
+        """Grows with every phase that ends."""
 
     def begin_wave(self) -> None:
         """No object exists."""
@@ -134,16 +138,23 @@ class Mbarriers:
         self.changes += 1
         if barrier.pending or barrier.bytes_due:
             return
-        order = self._order
-        for copy in barrier.copies:
-            finish(self._shared, copy)
-            order.now += 1
-            local = copy.lanes % order.padded
-            barrier.known[local] = np.maximum(barrier.known[local], order.now)
+        barrier.landed += barrier.copies
         barrier.copies = []
         barrier.done, barrier.known = barrier.known, np.zeros_like(barrier.known)
         barrier.phase += 1
         barrier.pending = barrier.expected
+        self.phases += 1
+
+    def _land(self, barrier: Mbarrier) -> None:
+        """Somebody saw the phase end: the copied bytes are there, for who saw it."""
+        order = self._order
+        for copy in barrier.landed:
+            finish(self._shared, copy)
+            order.now += 1
+            local = copy.lanes % order.padded
+            assert barrier.done is not None
+            barrier.done[local] = np.maximum(barrier.done[local], order.now)
+        barrier.landed = []
 
     def test(self, g: Group, access: Access, addresses: Array, wanted: Array, *, parity: bool) -> Array:
         """Per lane, whether the phase it names has ended; who sees an end knows what was released into it."""
@@ -154,5 +165,6 @@ class Mbarriers:
             ended[here] = wanted[here] != current
             lanes = g.lanes[here][ended[here]]
             if lanes.size and barrier.done is not None:
+                self._land(barrier)
                 self._order.learn(lanes, barrier.done)
         return ended

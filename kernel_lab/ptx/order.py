@@ -70,7 +70,8 @@ class Order:
     def join(self, arrived: Array, released: Array) -> None:
         """The released threads of one CTA learn what the arrived ones did and knew (wave-local threads)."""
         self.now += 1
-        self.learn(released, self.knowledge(arrived))
+        if released.size:
+            self.learn(released, self.knowledge(arrived))
 
     def knowledge(self, threads: Array) -> Array:
         """What these threads of one CTA together know, their own past included, as times per thread of the CTA."""

@@ -85,7 +85,8 @@ class Registers:
 
     def width(self, slot: int) -> int:
         """The bits of a slot."""
-        return self._widths.get(slot, 8 * self._initial[slot].dtype.itemsize)
+        value = self._initial[slot]
+        return self._widths.get(slot, 1 if value.dtype == bool else 8 * value.dtype.itemsize)
 
     def source(self, name: Name, bits: int) -> int:
         """The slot that holds a name's value in at least so many bits."""

@@ -24,6 +24,8 @@ class Access:
     size: int
     strong: bool = False
     """volatile, relaxed or stronger, or an atomic: two strong accesses never race."""
+    updates: bool = False
+    """Reads what it writes: the write's stamp stands for both."""
 
 
 @dataclass(frozen=True)

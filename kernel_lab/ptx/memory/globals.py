@@ -47,7 +47,7 @@ class GlobalMemory(Checked):
         return rows
 
     def _remember(self, g: Group, access: Access, rows: Array, entries: Array) -> None:
-        if not self.words.check_race:
+        if access.updates or not self.words.check_race:
             return
         granules = self.shadow.granules(np.clip(g.full(rows), 0, self._last_row(access)), access.size)
         stamps = np.repeat(g.r[THREAD] + self.order.stamp(access.strong), access.size // self.shadow.granule)

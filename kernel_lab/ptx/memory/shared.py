@@ -64,7 +64,7 @@ class SharedMemory(Checked):
         entries = np.take(self.shadow.rows(self.shadow.written, access.size), rows, axis=0, mode="clip")
         if int(entries.view(UNSIGNED).max()) >= self.order.floor:
             self.judge_read(g, access, addresses, entries)
-        if self.words.check_race:
+        if self.words.check_race and not access.updates:
             log = self._log
             log.append((rows, g.r[THREAD] + self.order.stamp(access.strong), access.size))
             if len(log) > LOG_LIMIT:

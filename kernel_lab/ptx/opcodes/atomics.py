@@ -94,7 +94,7 @@ def bind_atomic(form: "Form") -> Step:
     if form.flags & words("v2 v4 v8"):
         raise Unsupported(f"vector form {form.instruction.text}")
     machine, space, bits = form.machine, space_of(form), bits_of(form.type)
-    access = Access(form.site, bits // 8, strong=True)
+    access = Access(form.site, bits // 8, strong=True, updates=True)
     place = place_of(form, 0 if is_red else 1, space)
     first = 1 if is_red else 2
     count = 2 if op == "cas" else 1
@@ -131,9 +131,8 @@ def _put(g: Group, target: Target | None, old: Array | None) -> None:
 
 def _apply(g: Group, memory: Checked, access: Access, addresses: Array, operands: list[Array], update: Update) -> Array:
     """The old values, lane by lane; memory holds the last new ones."""
-    rows = memory.rows_to_read(g, access, addresses)
     _, allowed = memory.rows_to_write(g, access, addresses)
-    rows = g.full(rows)
+    rows = g.full(memory.rows_to_read(g, access, addresses))
     if isinstance(memory, GlobalMemory):
         memory.heard(g, access, rows)
         memory.order.release(g.threads // memory.order.padded)

@@ -1,7 +1,7 @@
 """ld, st and their kin: which memory an address is in, and what goes where."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -174,17 +174,45 @@ def _fetcher(machine: "Machine", space: str, access: Access, element: int, count
     rows_to_read = memory.rows_to_read
     take = view.take
     note = machine.note(space, access)
+    checked = machine.checks.alignment
 
     def fetch(g: Group, place: Place) -> Array:
         addresses = place.addresses(g)
         if note is not None:
             note(g, addresses)
+        if not checked and is_misaligned(addresses, access.size):
+            return fetch_bytes(memory, g, access, addresses, element, count)
         rows = rows_to_read(g, access, addresses)
         if access.strong and space == "global":
             machine.memory.heard(g, access, rows)
         return take(rows, 0, None, "clip")
 
     return fetch
+
+
+def is_misaligned(addresses: Array, size: int) -> bool:
+    """Whether any address is no multiple of the access's size."""
+    return bool(int(np.bitwise_or.reduce(addresses)) & (size - 1))
+
+
+def fetch_bytes(memory: Memory, g: Group, access: Access, addresses: Array, element: int, count: int) -> Array:
+    """A misaligned read with the alignment checker off: what it would read, byte by byte."""
+    byte = replace(access, size=1)
+    view = memory.view(1)
+    steps = [addresses + addresses.dtype.type(index) for index in range(access.size)]
+    columns = [view.take(memory.rows_to_read(g, byte, step), 0, None, "clip") for step in steps]
+    whole = np.stack([g.full(column) for column in columns], axis=1).view(f"u{element}")
+    return whole if count > 1 else whole[:, 0]
+
+
+def store_bytes(memory: Memory, g: Group, access: Access, addresses: Array, values: Array) -> None:
+    """A misaligned write with the alignment checker off, byte by byte."""
+    byte = replace(access, size=1)
+    values = np.ascontiguousarray(g.full(values)).view(np.uint8).reshape(g.n, access.size)
+    for index in range(access.size):
+        step = addresses + addresses.dtype.type(index)
+        rows, allowed = memory.rows_to_write(g, byte, step)
+        memory.store(g, byte, step, rows, memory.view(1), values[:, index], allowed)
 
 
 def _generic_fetcher(machine: "Machine", access: Access, element: int, count: int) -> Fetch:
@@ -276,11 +304,15 @@ def putter(machine: "Machine", space: str, access: Access, element: int, count: 
     view = memory.view(element, count)
     note = machine.note(space, access)
     publishes = access.strong and space == "global"
+    checked = machine.checks.alignment
 
     def put(g: Group, place: Place, values: Array) -> None:
         addresses = place.addresses(g)
         if note is not None:
             note(g, addresses)
+        if not checked and is_misaligned(addresses, access.size):
+            store_bytes(memory, g, access, addresses, values)
+            return
         rows, allowed = memory.rows_to_write(g, access, addresses)
         if publishes:
             machine.order.release(g.threads // machine.order.padded)
