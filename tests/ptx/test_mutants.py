@@ -28,14 +28,14 @@ def _judged(mutant: Mutant, architecture: str, checks: Checks) -> Report:
     return run(golden_ptx(f"mutants/{mutant.name}", architecture), launch, checks=checks)
 
 
-@pytest.mark.parametrize(("mutant", "architecture"), _cases())
+@pytest.mark.parametrize(("mutant", "architecture"), list(_cases()))
 def test_a_mutant_is_caught_as_what_it_is(mutant: Mutant, architecture: str) -> None:
     report = _judged(mutant, architecture, ALL)
     assert mutant.caught_by in report.kinds()
     assert report.verdict is (Verdict.TIMEOUT if mutant.caught_by is Kind.STEP_BUDGET else Verdict.FAIL)
 
 
-@pytest.mark.parametrize(("mutant", "architecture"), _cases(switchable=True))
+@pytest.mark.parametrize(("mutant", "architecture"), list(_cases(switchable=True)))
 def test_a_mutant_gets_through_once_its_checker_is_off(mutant: Mutant, architecture: str) -> None:
     assert mutant.switch is not None
     report = _judged(mutant, architecture, replace(ALL, **{mutant.switch: False}))
@@ -43,7 +43,7 @@ def test_a_mutant_gets_through_once_its_checker_is_off(mutant: Mutant, architect
     assert report.verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize(("mutant", "architecture"), _cases(comparison=True))
+@pytest.mark.parametrize(("mutant", "architecture"), list(_cases(comparison=True)))
 def test_wrong_numbers_pass_every_checker_and_fail_the_comparison(mutant: Mutant, architecture: str) -> None:
     problem = mutant.kernel.problem(mutant.axes, seed=3)
     report = _judged(mutant, architecture, ALL)

@@ -183,7 +183,7 @@ PIPELINE = Kernel(
     scalars={"alpha": 1.7},
     draw=draws.normals(x=("N",)),
     reference=references.scaled,
-    sizes=({"N": 2048}, {"N": 1500}),
+    sizes=({"N": 2048}, {"N": 1501}),
 )
 
 BULK_PIPELINE = Kernel(
