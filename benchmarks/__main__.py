@@ -82,7 +82,8 @@ def _measure(benchmark: Benchmark, size: float) -> bool:
 def _keep(benchmark: Benchmark, size: float, at: Circumstances, result: Result) -> Path:
     """The result as a file of its own. A second run on the same day overwrites the first."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{at.date[:10]}-{benchmark.name}.json"
+    partly = "" if size == 1 else "-partly"
+    path = RESULTS / f"{at.date[:10]}-{benchmark.name}{partly}.json"
     figures = [asdict(figure) | {"bound": str(figure.bound or ""), "met": figure.met} for figure in result.figures]
     record = {"benchmark": benchmark.name, "size": size, "at": asdict(at), "figures": figures, "raw": result.raw}
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

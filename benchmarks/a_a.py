@@ -131,4 +131,4 @@ def _result(fought: list[tuple[int, Fought]], noise: Noise) -> Result:
     return Result(figures, raw)
 
 
-BENCHMARK = Benchmark("a_a", "200 comparisons of byte-identical kernels beside a noisy neighbour", 8, run, is_long=True)
+BENCHMARK = Benchmark("a_a", "200 comparisons of byte-identical kernels beside a noisy neighbour", 4, run, is_long=True)
