@@ -9,7 +9,6 @@ import typer
 
 from schemas.faults import Fault
 from services.console.commands import candidate, champion, demo, events, factory, goal, machine, workload
-from services.console.exits import Exit
 from services.console.output import say
 
 app = typer.Typer(
@@ -32,7 +31,7 @@ app.command("demo")(demo.demo)
 factory.register(app)
 
 
-def main() -> None:
+def run() -> None:
     """Runs the command line. A fault is one line on stderr and its exit status, never a traceback."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
@@ -44,10 +43,3 @@ def main() -> None:
     except Fault as fault:
         say(f"assay: {fault}")
         sys.exit(fault.exit_status)
-    except KeyboardInterrupt:
-        say("interrupted")
-        sys.exit(Exit.INTERRUPTED)
-
-
-if __name__ == "__main__":
-    main()
