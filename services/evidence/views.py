@@ -14,6 +14,7 @@ from uuid import UUID
 import asyncpg
 
 from schemas.envelope import Recorded
+from schemas.faults import Transient
 from schemas.ids import GoalId
 from schemas.model import clip
 from services.evidence import views_sql as sql
@@ -110,9 +111,9 @@ class PostgresViews:
             self._pool = None
 
     async def _checkpoint(self) -> int | None:
-        """How far the views are; None when there are none of this version."""
+        """How far the views are; None when one is missing or they are of another version."""
         async with self._connection("reading the views' checkpoint") as connection:
-            if not await connection.fetchval(sql.EXISTS):
+            if not await connection.fetchval(sql.EXIST, sql.TABLES):
                 return None
             found = await connection.fetchrow(sql.CHECKPOINT)
         return found["position"] if found and found["version"] == VERSION else None
@@ -152,7 +153,10 @@ class PostgresViews:
                     self._dsn, min_size=0, max_size=2, timeout=10, command_timeout=60
                 )
             async with self._pool.acquire(timeout=10) as connection:
-                yield connection
+                try:
+                    yield connection
+                except asyncpg.UndefinedTableError as error:
+                    raise Transient(f"{doing}: {error}; the librarian makes missing views anew") from error
 
 
 async def _drop(connection: Connection, suffix: str) -> None:

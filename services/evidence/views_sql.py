@@ -63,7 +63,7 @@ CREATE TABLE views.checkpoint{suffix} (
 
 BEGIN = "INSERT INTO views.checkpoint{suffix} (version, position) VALUES ($1, 0)"
 
-EXISTS = "SELECT to_regclass('views.checkpoint') IS NOT NULL"
+EXIST = "SELECT bool_and(to_regclass('views.' || name) IS NOT NULL) FROM unnest($1::text[]) AS name"
 
 CHECKPOINT = "SELECT version, position FROM views.checkpoint"
 

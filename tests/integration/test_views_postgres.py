@@ -11,6 +11,7 @@ import pytest
 from schemas.enums import RatioKind
 from schemas.envelope import Envelope, encode
 from schemas.events import ChampionCrowned, FinalistProven, GoalCompleted, RaceFinished
+from schemas.faults import Transient
 from services.evidence.leaderboard import leaderboard
 from services.evidence.log import Incoming
 from services.evidence.postgres_log import PostgresLog
@@ -129,6 +130,29 @@ async def test_dropped_views_come_back_and_a_restart_goes_on_where_it_was(
     assert {row["goal_id"] for row in await restarted.goals()} == {"g", "later"}
     for one in (again, restarted):
         await one.close()
+
+
+@pytest.mark.parametrize("table", ["goals", "candidates", "checkpoint"])
+async def test_one_view_dropped_under_a_working_librarian_is_made_anew(
+    views: PostgresViews, log: PostgresLog, database: Database, table: str
+) -> None:
+    floor = played()
+    await views.start(log)
+    await follow(views, log, floor)
+    whole = await shown(views)
+    connection = await asyncpg.connect(database.recorder_dsn)
+    await connection.execute(f"DROP TABLE views.{table}")
+    await connection.close()
+    floor.accept("later")
+    floor.choose_baseline()
+    floor.propose()
+    with pytest.raises(Transient, match="makes missing views anew"):
+        await follow(views, log, floor)  # ends the term; the next one begins with:
+    await views.start(log)
+    goals, candidates = await shown(views)
+    assert tuple(row for row in goals if row["goal_id"] == "g") == whole[0]
+    assert tuple(row for row in candidates if row["goal_id"] == "g") == whole[1]
+    assert {row["goal_id"] for row in candidates} == {"g", "later"}
 
 
 async def test_views_of_another_version_are_rebuilt(views: PostgresViews, log: PostgresLog, database: Database) -> None:
