@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import a_a, champions, factory_share, idle_memory, null_throughput, recorder_catch_up
+from benchmarks import a_a, champions, factory_share, idle_memory, null_throughput, ptx, recorder_catch_up
 from benchmarks.benchmark import Benchmark, Figure, Result
 from benchmarks.circumstances import Circumstances, circumstances
 
@@ -20,7 +20,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     idle_memory.BENCHMARK,
     factory_share.BENCHMARK,
     a_a.BENCHMARK,
-    champions.BENCHMARK,
+    *champions.BENCHMARKS,
+    ptx.BENCHMARK,
 )
 RESULTS = Path(__file__).parent / "results"
 
