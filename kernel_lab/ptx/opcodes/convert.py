@@ -84,8 +84,8 @@ def _integer_to_odd(value: Array) -> Array:
 
 def _integer_error(value: Array, near: Array) -> Array:
     """value - near, exactly: it fits in 64 bits, taken modulo 2^64."""
-    top = near >= 2.0**64 if value.dtype.kind == "u" else near >= 2.0**63
-    back = np.where(top, 0.0, near).astype(value.dtype)
+    beyond, wrapped = (2.0**64, 0.0) if value.dtype.kind == "u" else (2.0**63, -(2.0**63))
+    back = np.where(near >= beyond, wrapped, near).astype(value.dtype)
     return (value - back).view(np.int64).astype(F8)
 
 

@@ -189,7 +189,7 @@ def bind_redux(form: "Form") -> Step:
             _, team = np.unique(_teams(g, g.r[mask]), return_inverse=True)
             order = np.argsort(team, kind="stable")
             starts = np.searchsorted(team[order], np.arange(team.max() + 1))
-            total = reduce.reduceat(values[order], starts)[team]
+            total = reduce.reduceat(values[order], starts, dtype=view)[team]
         target.put(g.r, np.ascontiguousarray(total).view(np.uint32))
 
     return run

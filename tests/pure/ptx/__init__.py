@@ -1,0 +1,1 @@
+"""The PTX executor: parser, opcodes, interpreter, checkers."""
