@@ -130,7 +130,7 @@ class _Layouts:
         pointers = self._buffers()
         self._variables()
         self._parameters(pointers)
-        granules = (self._granule(space) for space in ("global", "shared", "local"))
+        granules = (self._granule("global"), self._granule("shared"), self._granule("local"))
         return Bound(
             self.function, self.launch, self.arena, self.shared, self.local, self.addresses, tuple(self.contents),
             tuple(self.outputs), *granules, self.total_shared,

@@ -117,7 +117,8 @@ def _check_coverage(machine: Machine, bound: Bound) -> None:
         blank = np.flatnonzero(marks == memory.uninitialised)
         if blank.size:
             offset = int(blank[0]) * granule
-            message = f"{blank.size * granule} of {buffer.array.nbytes} bytes were never written, the first at offset {offset}"
+            missing = f"{blank.size * granule} of {buffer.array.nbytes} bytes"
+            message = f"{missing} were never written, the first at offset {offset}"
             site = Site(bound.function.line, None, bound.function.name)
             nobody = np.zeros(0, np.int64)
             machine.findings.add(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -162,7 +162,13 @@ class Form:
         return operand.value
 
 
-DTYPES = {1: np.dtype(bool), 8: np.dtype("u1"), 16: np.dtype("u2"), 32: np.dtype("u4"), 64: np.dtype("u8")}
+DTYPES: dict[int, np.dtype[Any]] = {
+    1: np.dtype(bool),
+    8: np.dtype("u1"),
+    16: np.dtype("u2"),
+    32: np.dtype("u4"),
+    64: np.dtype("u8"),
+}
 
 
 @dataclass(frozen=True)

@@ -156,17 +156,15 @@ class Machine:
 
     def _execute(self, g: Group) -> None:
         """Runs a group until it splits, parks, ends, or another one is due."""
-        blocks, exit_, budget = self.program.blocks, self.program.exit, self.launch.step_budget
+        blocks, budget = self.program.blocks, self.launch.step_budget
         turns = 0
         while True:
             block = blocks[g.block]
-            if block.is_warp and g.n != self.alive_count and not g.forced:
-                whole = self._gathered(g, block)
+            if block.is_warp and g.n != self.alive_count:
+                whole = self._met(g, block)
                 if whole is None:
                     return
                 g = whole
-            if g.forced:
-                self._report_forced(g, block)
             for step in block.steps:
                 step(g)
             self.steps += block.count
@@ -174,33 +172,46 @@ class Machine:
                 self._count(g, block)
             if self.steps > budget:
                 raise OutOfSteps(g, block)
-            if self.mbarriers.phases != self._phases:
-                self._phases = self.mbarriers.phases
-                self.yields = True  # who waited for this phase goes first, as hardware would wake it
             following = block.end(g)
-            if following == SPLIT:
-                self.idle = 0
-                return
-            g.block, g.forced = following, False
-            if following == exit_:
-                self.retire(g)
-                return
             turns += 1
-            if self.yields:
-                self._wait(g)
+            if self._leaves(g, following, turns):
                 return
-            if self.ready and self._is_due(following, turns):
-                self.yields = turns > TURN
-                self.idle = 0
-                g.last_run = self.steps
-                self.add(g)
-                return
+
+    def _leaves(self, g: Group, following: int, turns: int) -> bool:
+        """Whether another group runs next: this one goes where it has to."""
+        if following == SPLIT:
+            self.idle = 0
+            return True
+        g.block, g.forced = following, False
+        if following == self.program.exit:
+            self.retire(g)
+            return True
+        if self.mbarriers.phases != self._phases:
+            self._phases = self.mbarriers.phases
+            self.yields = True  # who waited for this phase goes first, as hardware would wake it
+        if self.yields:
+            self._wait(g)
+            return True
+        if self.ready and self._is_due(following, turns):
+            self.yields = turns > TURN
+            self.idle = 0
+            g.last_run = self.steps
+            self.add(g)
+            return True
+        return False
 
     def _is_due(self, following: int, turns: int) -> bool:
         """Whether another group should run, or is to be joined, before this one goes on."""
         if self.patient:
             return following in self.ready or turns > TURN
         return following >= min(self.ready) or turns > TURN
+
+    def _met(self, g: Group, block: Block) -> Group | None:
+        """The lanes that may do a warp operation now; when nobody else can come, all that are here."""
+        if g.forced:
+            self._report_forced(g, block)
+            return g
+        return self._gathered(g, block)
 
     def _wait(self, g: Group) -> None:
         """The group waits for others: they go first, and if they all wait, nobody can go on."""

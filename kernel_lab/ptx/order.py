@@ -91,7 +91,7 @@ class Order:
         self.clocks[cta, local] = np.maximum(self.clocks[cta, local], known)
 
     def unordered(self, threads: Array, stamps: Array) -> Array:
-        """Where an earlier access (its stamp) is not known to be done by the thread that now accesses the same bytes."""
+        """Where an earlier access (its stamp) is not known to be done by the thread that accesses its bytes now."""
         others, when = thread_of(stamps), stamps >> TIME_SHIFT
         same_cta = others // self.padded == threads // self.padded
         local = threads - self.first

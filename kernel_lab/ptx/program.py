@@ -200,7 +200,7 @@ class Program:
         if self.machine.checks.uninitialised_register:
             suspects, slots = definitely_assigned(self.blocks, self.registers.written_slots)
             never = np.zeros(1, bool)
-            tracked = {slot: self.registers.extra(never) for slot in sorted(slots)}
+            tracked = {slot: self.registers.reserve(never) for slot in sorted(slots)}
         for block in self.blocks:
             for position, code in enumerate(block.codes):
                 step = _guarded(code, self.machine) if code.guard else code.step

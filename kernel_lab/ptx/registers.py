@@ -124,7 +124,7 @@ class Registers:
             self._specials[text] = self._new(np.zeros(1, np.uint32))
         return self._specials[text]
 
-    def extra(self, value: Array) -> int:
+    def reserve(self, value: Array) -> int:
         """One more slot, for the executor's own use."""
         return self._new(value)
 
@@ -167,7 +167,7 @@ def _cta_index(axis: int) -> Special:
 
 
 def _uniform(of: Callable[[Wave], int], bits: int = 32) -> Special:
-    return lambda wave, lanes: np.array([of(wave)], DTYPES[bits])
+    return lambda wave, _: np.array([of(wave)], DTYPES[bits])
 
 
 def _size(of: Callable[[Wave], tuple[int, int, int]], axis: int) -> Special:
@@ -176,7 +176,7 @@ def _size(of: Callable[[Wave], tuple[int, int, int]], axis: int) -> Special:
 
 def _lane_mask(of: Callable[[Array], Array]) -> Special:
     """A mask of lanes from the bit of the lane's own."""
-    return lambda wave, lanes: of(np.uint64(1) << (lanes & 31).astype(np.uint64)).astype(np.uint32)
+    return lambda _, lanes: of(np.uint64(1) << (lanes & 31).astype(np.uint64)).astype(np.uint32)
 
 
 ONE = np.uint64(1)
@@ -188,14 +188,14 @@ SPECIALS: dict[str, Special] = {
     **{f"%nctaid.{axis}": _size(lambda wave: wave.launch.grid, i) for i, axis in enumerate("xyz")},
     **{f"%clusterid.{axis}": _cta_index(i) for i, axis in enumerate("xyz")},
     **{f"%nclusterid.{axis}": _size(lambda wave: wave.launch.grid, i) for i, axis in enumerate("xyz")},
-    **{f"%cluster_ctaid.{axis}": _uniform(lambda wave: 0) for axis in "xyz"},
-    **{f"%cluster_nctaid.{axis}": _uniform(lambda wave: 1) for axis in "xyz"},
-    "%cluster_ctarank": _uniform(lambda wave: 0),
-    "%cluster_nctarank": _uniform(lambda wave: 1),
-    "%laneid": lambda wave, lanes: (lanes & 31).astype(np.uint32),
+    **{f"%cluster_ctaid.{axis}": _uniform(lambda _: 0) for axis in "xyz"},
+    **{f"%cluster_nctaid.{axis}": _uniform(lambda _: 1) for axis in "xyz"},
+    "%cluster_ctarank": _uniform(lambda _: 0),
+    "%cluster_nctarank": _uniform(lambda _: 1),
+    "%laneid": lambda _, lanes: (lanes & 31).astype(np.uint32),
     "%warpid": lambda wave, lanes: (_linear(lanes, wave) >> 5).astype(np.uint32),
     "%nwarpid": WARPS,
-    "%gridid": _uniform(lambda wave: 1, 64),
+    "%gridid": _uniform(lambda _: 1, 64),
     "%lanemask_eq": _lane_mask(lambda bit: bit),
     "%lanemask_lt": _lane_mask(lambda bit: bit - ONE),
     "%lanemask_le": _lane_mask(lambda bit: (bit << ONE) - ONE),
@@ -203,6 +203,6 @@ SPECIALS: dict[str, Special] = {
     "%lanemask_ge": _lane_mask(lambda bit: ~(bit - ONE)),
     "%dynamic_smem_size": _uniform(lambda wave: wave.dynamic_shared_bytes),
     "%total_smem_size": _uniform(lambda wave: wave.total_shared_bytes),
-    "WARP_SZ": _uniform(lambda wave: 32),
+    "WARP_SZ": _uniform(lambda _: 32),
 }
-"""Chapter "Special Registers". Clocks and SM numbers are missing on purpose: a result that depends on them has no verdict."""
+"""Chapter "Special Registers". Clocks and SM numbers are missing: a result that depends on them has no verdict."""

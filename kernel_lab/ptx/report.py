@@ -75,7 +75,7 @@ class Stats:
     """Active lanes over 32 × warp instructions."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
-    """Passes over the 32 banks; equal to the requests where nothing conflicts and no lane asks for more than 4 bytes."""
+    """Passes over the 32 banks: as many as requests where nothing conflicts and no lane asks for more than 4 bytes."""
     bank_conflicts: int = 0
     """Wavefronts beyond those that the width of the accesses needs."""
     global_requests: int = 0

@@ -1,6 +1,6 @@
 """What shared and global memory have in common: classifying the accesses that the fast test did not clear."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from kernel_lab.ptx.group import Group
 from kernel_lab.ptx.launch import Checks
 from kernel_lab.ptx.memory.arena import Layout
 from kernel_lab.ptx.memory.shadow import PENDING, RED, Shadow
-from kernel_lab.ptx.order import TIME_SHIFT, Order, thread_of
+from kernel_lab.ptx.order import Order, thread_of
 from kernel_lab.ptx.report import Kind
 
 Array = np.ndarray
@@ -39,7 +39,7 @@ class Words:
     check_race: bool
 
 
-class Checked:
+class Checked(ABC):
     """A memory with a shadow. Subclasses know how addresses become rows and what the fast test is."""
 
     def __init__(
@@ -49,6 +49,14 @@ class Checked:
         self.shadow, self.layout, self.order = shadow, layout, order
         self.findings, self.checks, self.words = findings, checks, words
         self.initial, self.uninitialised, self.read_only = 0, 1, -1
+
+    @abstractmethod
+    def rows_to_read(self, g: Group, access: Access, addresses: Array) -> Array:
+        """The rows that these addresses read, after every check."""
+
+    @abstractmethod
+    def rows_to_write(self, g: Group, access: Access, addresses: Array) -> tuple[Array, Array | None]:
+        """The rows that these addresses write, and the lanes that may (None: all), after every check."""
 
     def view(self, element: int, count: int = 1) -> Array:
         """The bytes as unsigned elements, one row per vector access; flat for scalars."""
@@ -162,11 +170,10 @@ class Checked:
         kept = shadow[rows] if shadow.ndim == 1 else shadow[rows, 0]
         lost = kept != stamps
         if lost.any() and self.words.check_race and not access.strong:
-            self._same_place(g, access, addresses, stamps, lost, kept, view[rows], values)
+            self._same_place(access, addresses, stamps, lost, kept, view[rows], values)
 
     def _same_place(
         self,
-        g: Group,
         access: Access,
         addresses: Array,
         stamps: Array,
@@ -182,7 +189,3 @@ class Checked:
             message = f"thread {lane} of CTA {cta} writes another value to the same place"
             addresses = np.broadcast_to(addresses, stamps.shape)
             self._add(self.words.race, access, thread_of(stamps), addresses, lost, message)
-
-
-Reader = Callable[[Group, Array], Array]
-__all__ = ["TIME_SHIFT", "Access", "Checked", "Reader", "Words"]

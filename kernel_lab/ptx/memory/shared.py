@@ -8,7 +8,7 @@ from kernel_lab.ptx.launch import Checks
 from kernel_lab.ptx.memory.arena import Layout
 from kernel_lab.ptx.memory.checked import Access, Checked, Words
 from kernel_lab.ptx.memory.shadow import Shadow
-from kernel_lab.ptx.order import TIME_SHIFT, Order
+from kernel_lab.ptx.order import Order
 from kernel_lab.ptx.report import Kind
 
 Array = np.ndarray
@@ -78,8 +78,8 @@ class SharedMemory(Checked):
     def flush_reads(self) -> None:
         """The logged reads are in the shadow."""
         floor = self.order.floor
-        for rows, stamps, size in self._log:
-            rows = np.clip(rows, 0, self.bytes.size // size - 1)
+        for logged, stamps, size in self._log:
+            rows = np.clip(logged, 0, self.bytes.size // size - 1)
             count = size // self.shadow.granule
             self.shadow.remember(self.shadow.granules(rows, size), np.repeat(stamps, count), floor)
         self._log.clear()
@@ -97,6 +97,3 @@ class SharedMemory(Checked):
         if int(readers.max()) >= floor:
             return rows, self.judge_write(g, access, addresses, entries, rows)
         return rows, None
-
-
-__all__ = ["TIME_SHIFT", "SharedMemory"]

@@ -26,7 +26,13 @@ Ternary = Callable[[Array, Array, Array], Array]
 
 def add32(mode: str) -> Binary:
     """a + b of float32."""
-    return np.add if mode == "rn" else lambda a, b: fix_zero_sum(narrow(sum_to_odd(a.astype(F8), b.astype(F8)), "f32", mode), a, b, mode).astype(F4)  # fmt: skip
+    if mode == "rn":
+        return np.add
+
+    def add(a: Array, b: Array) -> Array:
+        return fix_zero_sum(narrow(sum_to_odd(a.astype(F8), b.astype(F8)), "f32", mode), a, b, mode).astype(F4)
+
+    return add
 
 
 def mul32(mode: str) -> Binary:

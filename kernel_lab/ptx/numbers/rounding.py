@@ -100,7 +100,7 @@ def _step_bf16(value: Array, up: Array | np.bool_) -> Array:
 
 
 def _nearest_bf16(exact: Array) -> Array:
-    """Nearest, ties to even, in 8 bits: adding and subtracting 1.5 × 2^k of the right size would do; bits are plainer."""
+    """Nearest, ties to even, in 8 bits: by float32 rounded to odd, and its bits."""
     odd = exact.astype(F4)
     short = odd.astype(F8)
     with np.errstate(invalid="ignore"):

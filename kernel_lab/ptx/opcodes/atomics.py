@@ -29,6 +29,10 @@ def _decrement(old: Array, limit: Array) -> Array:
     return np.where((old == 0) | (old > limit), limit, old - old.dtype.type(1))
 
 
+def _compare_and_swap(old: Array, expected: Array, new: Array) -> Array:
+    return np.where(old == expected, new, old)
+
+
 UPDATES: dict[str, Update] = {
     "add": np.add,
     "min": np.minimum,
@@ -37,7 +41,7 @@ UPDATES: dict[str, Update] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "exch": lambda old, new: np.broadcast_to(new, old.shape),
-    "cas": lambda old, expected, new: np.where(old == expected, new, old),
+    "cas": _compare_and_swap,
     "inc": _increment,
     "dec": _decrement,
 }

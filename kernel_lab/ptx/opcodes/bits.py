@@ -1,6 +1,7 @@
 """Logic, shifts and bit fields: "Logic and Shift Instructions" and the bit-field half of the integer chapter."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -91,14 +92,16 @@ def _prmt_default(selector: Array, position: int) -> tuple[Array, Array]:
     return nibble & np.uint32(7), nibble > 7
 
 
-def _prmt_table(rows: tuple[tuple[int, ...], ...]) -> "PrmtMode":
+PrmtMode = Callable[[Array, int], tuple[Array, Array]]
+
+
+def _prmt_table(rows: tuple[tuple[int, ...], ...]) -> PrmtMode:
     """Rows by selector 0 to 3, bytes from the lowest."""
     table = np.array(rows, np.uint32)
     return lambda selector, position: (table[selector & np.uint32(3), position], np.zeros(1, bool))
 
 
-PrmtMode = type(_prmt_default)
-PRMT_MODES = {
+PRMT_MODES: dict[str, PrmtMode] = {
     "": _prmt_default,
     "f4e": _prmt_table(((0, 1, 2, 3), (1, 2, 3, 4), (2, 3, 4, 5), (3, 4, 5, 6))),
     "b4e": _prmt_table(((0, 7, 6, 5), (1, 0, 7, 6), (2, 1, 0, 7), (3, 2, 1, 0))),
@@ -109,25 +112,32 @@ PRMT_MODES = {
 }
 
 
+def ones(count: Array, unsigned: "np.dtype[Any]") -> Array:
+    """So many low bits, all of them from the width on."""
+    bits = 8 * unsigned.itemsize
+    one = unsigned.type(1)
+    some = np.left_shift(one, np.minimum(count, bits - 1).astype(unsigned)) - one
+    return np.where(count >= bits, ~unsigned.type(0), some)
+
+
 def bind_bfe(form: "Form") -> Step:
     """bfe: a field of `len` bits from `pos`, extended with zeros or its sign."""
     form.expect(4)
     bits = bits_of(form.type)
     unsigned, extends = DTYPES[bits], is_signed(form.type)
+    zero = unsigned.type(0)
 
     def run(a: Array, position: Array, length: Array) -> Array:
         pos = (position & np.uint32(0xFF)).astype(np.int64)
         count = (length & np.uint32(0xFF)).astype(np.int64)
-        result = np.where(pos < bits, a >> np.minimum(pos, bits - 1).astype(unsigned), unsigned.type(0))
-        keep = np.where(count >= bits, unsigned.type(2**bits - 1), (unsigned.type(1) << np.minimum(count, bits - 1).astype(unsigned)) - unsigned.type(1))  # fmt: skip
-        field = result & keep
+        moved = np.where(pos < bits, a >> np.minimum(pos, bits - 1).astype(unsigned), zero)
+        field = moved & ones(count, unsigned)
         if not extends:
             return field
-        top = np.minimum(pos + count - 1, bits - 1)
-        sign = ((a >> np.maximum(top, 0).astype(unsigned)) & unsigned.type(1)).astype(bool) & (count > 0)
-        reach = np.maximum(np.minimum(count, bits - pos), 0)  # beyond the top of a, copies of the sign
-        mask = np.where(reach >= bits, unsigned.type(0), ~((unsigned.type(1) << np.minimum(reach, bits - 1).astype(unsigned)) - unsigned.type(1)))  # fmt: skip
-        return np.where(sign, field | mask, field)
+        top = np.clip(pos + count - 1, 0, bits - 1).astype(unsigned)
+        sign = ((a >> top) & unsigned.type(1)).astype(bool) & (count > 0)
+        inside = np.clip(bits - pos, 0, count)  # beyond the top of a, copies of the sign
+        return np.where(sign, field | ~ones(inside, unsigned), field)
 
     return step_of(run, [form.source(1, form.type), form.source(2, "b32"), form.source(3, "b32")], form.target(0, bits))
 
@@ -141,9 +151,8 @@ def bind_bfi(form: "Form") -> Step:
     def run(a: Array, b: Array, position: Array, length: Array) -> Array:
         pos = np.minimum(position & np.uint32(0xFF), np.uint32(bits)).astype(np.int64)
         count = np.minimum((length & np.uint32(0xFF)).astype(np.int64), bits - pos)
-        ones = np.where(count >= bits, unsigned.type(2**bits - 1), (unsigned.type(1) << np.minimum(count, bits - 1).astype(unsigned)) - unsigned.type(1))  # fmt: skip
         by = np.minimum(pos, bits - 1).astype(unsigned)
-        mask = np.where(count > 0, ones << by, unsigned.type(0))
+        mask = np.where(count > 0, ones(count, unsigned) << by, unsigned.type(0))
         return (b & ~mask) | ((a << by) & mask)
 
     sources = [form.source(1, form.type), form.source(2, form.type), form.source(3, "b32"), form.source(4, "b32")]
@@ -179,6 +188,15 @@ def find_leading(form: "Form") -> Lanes:
         return np.where(zeros == bits, -1, found).astype(np.uint32)
 
     return run
+
+
+SWAPS = (
+    (1, 0x5555555555555555),
+    (2, 0x3333333333333333),
+    (4, 0x0F0F0F0F0F0F0F0F),
+    (8, 0x00FF00FF00FF00FF),
+    (16, 0x0000FFFF0000FFFF),
+)
 
 
 def reverse(value: Array) -> Array:
@@ -251,7 +269,7 @@ ENTRIES = (
         bind_prmt,
         words("b32"),
         words("f4e b4e rc8 ecl ecr rc16"),
-    ),  # fmt: skip
+    ),
     Opcode("bfe", FIELDS, 1, bind_bfe, words("u32 u64 s32 s64")),
     Opcode("bfi", FIELDS, 1, bind_bfi, words("b32 b64")),
     Opcode("popc", FIELDS, 1, alu(plain(counted(np.bitwise_count)), 1, "u32"), words("b32 b64")),

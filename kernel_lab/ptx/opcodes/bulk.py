@@ -115,7 +115,8 @@ ENTRIES = (
     Opcode("cp", SECTION, 2, bind_to_shared, flags=CACHING, needs=words(f"{BYTES} shared::cluster"), role=EFFECT),
     Opcode("cp", SECTION, 2, bind_to_shared, flags=CACHING, needs=words(f"{BYTES} shared::cta"), role=EFFECT),
     Opcode(
-        "cp", SECTION, 2, bind_to_global, flags=CACHING, needs=words("async bulk global shared::cta bulk_group"), role=EFFECT
+        "cp", SECTION, 2, bind_to_global, flags=CACHING, needs=words("async bulk global shared::cta bulk_group"),
+        role=EFFECT,
     ),
     Opcode("cp", SECTION, 2, bind_nothing, needs=words("async bulk commit_group"), role=EFFECT),
     Opcode("cp", SECTION, 2, bind_nothing, flags=words("read"), needs=words("async bulk wait_group"), role=EFFECT),

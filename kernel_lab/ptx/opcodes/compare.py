@@ -164,6 +164,10 @@ def bind_set_halves(form: "Form") -> Step:
     return step_of(lanes, [form.source(1, type_), form.source(2, type_)], form.target(0, 32))
 
 
+def _chosen(a: Array, b: Array, p: Array) -> Array:
+    return np.where(p, a, b)
+
+
 def bind_selp(form: "Form") -> Step:
     """selp: a where the predicate holds, else b."""
     form.expect(4)
@@ -171,7 +175,7 @@ def bind_selp(form: "Form") -> Step:
     p, negated = form.predicate(3)
     if negated:
         a, b = b, a
-    return step_of(lambda a, b, p: np.where(p, a, b), [a, b, p], form.target(0, bits_of(form.type)))
+    return step_of(_chosen, [a, b, p], form.target(0, bits_of(form.type)))
 
 
 def bind_slct(form: "Form") -> Step:
@@ -204,7 +208,7 @@ ENTRIES = (
         bind_set_halves,
         frozenset(f"{r}.{t}" for r in ("f16x2", "bf16x2", "u32", "s32") for t in HALVES),
         MODIFIERS,
-    ),  # fmt: skip
+    ),
     Opcode("selp", SECTION, 0, bind_selp, SELECTABLE),
     Opcode(
         "slct", SECTION, 0, bind_slct, frozenset(f"{t}.{c}" for t in SELECTABLE for c in ("s32", "f32")), words("ftz")

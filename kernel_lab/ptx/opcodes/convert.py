@@ -1,6 +1,6 @@
 """cvt: every conversion between integers and floats, in every rounding mode."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ F4, F8, U4 = np.float32, np.float64, np.uint32
 INTEGERS = words("u8 u16 u32 u64 s8 s16 s32 s64")
 FLOATS = words("f16 bf16 f32 f64")
 TO_INTEGRAL = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-CUT = {8: np.dtype("u1"), **DTYPES}
+CUT: dict[int, np.dtype[Any]] = {8: np.dtype("u1"), **DTYPES}
 
 
 def bind_cvt(form: "Form") -> Step:
@@ -40,7 +40,7 @@ def _lanes(form: "Form", to: str, of: str) -> Lanes:
     return _to_integer(form, to, of) if to in INTEGERS else _float_to_float(form, to, of)
 
 
-def _typed(type_: str) -> np.dtype[np.generic]:
+def _typed(type_: str) -> np.dtype[Any]:
     bits = bits_of(type_)
     return SIGNED[bits] if is_signed(type_) else DTYPES[bits]
 
@@ -293,7 +293,7 @@ ENTRIES = (
         frozenset(f"{to}.{of}" for to in FP8 for of in ("f32", "f16x2")),
         words("rn relu"),
         words("satfinite"),
-    ),  # fmt: skip
+    ),
     Opcode("cvt", SECTION, 1, bind_unpack_fp8, frozenset(f"f16x2.{of}" for of in FP8), words("rn relu")),
     Opcode("cvt", SECTION, 1, bind_cvt_pack, words("u16.s32 s16.s32 u8.s32.b32 s8.s32.b32"), needs=words("pack sat")),
 )

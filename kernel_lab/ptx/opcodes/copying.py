@@ -62,7 +62,7 @@ def bind_cp_async(form: "Form") -> Step:
 def bind_commit(form: "Form") -> Step:
     """cp.async.commit_group"""
     machine = form.machine
-    return lambda g: machine.copies.commit(g)
+    return machine.copies.commit
 
 
 def bind_wait(form: "Form") -> Step:

@@ -205,6 +205,11 @@ def _reciprocal(mode: str, divide: Callable[[str], Lanes]) -> Lanes:
     return lambda a: inner(np.ones_like(a), a)
 
 
+def _nearest_quotient(mode: str) -> Lanes:
+    del mode
+    return np.divide
+
+
 def copysign(form: "Form") -> Lanes:
     """copysign d, a, b: b with the sign of a."""
     width = 64 if form.type == "f64" else 32
@@ -237,7 +242,8 @@ def bind_testp(form: "Form") -> Step:
 MODES = words("rn rz rm rp")
 SINGLE, HALF = "Floating-Point Instructions", "Half Precision Floating-Point Instructions"
 NARROW = words("f16 f16x2 bf16 bf16x2")
-ADD, SUB = by_type(arithmetic.add32, arithmetic.add64, np.add), by_type(subtract(arithmetic.add32), subtract(arithmetic.add64), np.subtract)  # fmt: skip
+ADD = by_type(arithmetic.add32, arithmetic.add64, np.add)
+SUB = by_type(subtract(arithmetic.add32), subtract(arithmetic.add64), np.subtract)  # fmt: skip
 MUL = by_type(arithmetic.mul32, arithmetic.mul64, np.multiply)
 DIV = by_type(arithmetic.div32, arithmetic.div64)
 RCP = by_type(lambda mode: _reciprocal(mode, arithmetic.div32), lambda mode: _reciprocal(mode, arithmetic.div64))
@@ -276,7 +282,7 @@ ENTRIES = (
             "div",
             SINGLE,
             0,
-            alu(by_type(lambda mode: np.divide, lambda mode: np.divide), 2),
+            alu(by_type(_nearest_quotient, _nearest_quotient), 2),
             words("f32"),
             words("ftz"),
             words(kind),

@@ -241,7 +241,7 @@ ENTRIES = (
         alu(by_sign(lambda a, b: np.maximum(np.minimum(a, b), 0)), 2),
         words("s32"),
         needs=words("relu"),
-    ),  # fmt: skip
+    ),
     Opcode(
         "max",
         ARITHMETIC,
@@ -249,7 +249,7 @@ ENTRIES = (
         alu(by_sign(lambda a, b: np.maximum(np.maximum(a, b), 0)), 2),
         words("s32"),
         needs=words("relu"),
-    ),  # fmt: skip
+    ),
     Opcode("min", ARITHMETIC, 1, alu(halves(np.minimum), 2), HALVES),
     Opcode("max", ARITHMETIC, 1, alu(halves(np.maximum), 2), HALVES),
     Opcode("dp4a", ARITHMETIC, 1, bind_dot, words("u32.u32 u32.s32 s32.u32 s32.s32")),

@@ -1,7 +1,7 @@
 """How lane functions become steps: read slots, compute, put."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,8 @@ Array = np.ndarray
 Lanes = Callable[..., Array]
 LanesOf = Callable[["Form"], Lanes]
 
-SIGNED = {8: np.dtype("i1"), 16: np.dtype("i2"), 32: np.dtype("i4"), 64: np.dtype("i8")}
-FLOAT = {"f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
+SIGNED: dict[int, np.dtype[Any]] = {8: np.dtype("i1"), 16: np.dtype("i2"), 32: np.dtype("i4"), 64: np.dtype("i8")}
+FLOAT: dict[str, np.dtype[Any]] = {"f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 
 
 def is_signed(type_: str) -> bool:
@@ -110,7 +110,7 @@ def floating(lanes: Lanes, type_: str) -> Lanes:
     """A function of floats of a numpy type, on raw bits."""
     view, raw = FLOAT[type_], DTYPES[bits_of(type_)]
     if lanes.__class__ is np.ufunc:
-        if lanes.nin == 1:  # type: ignore[attr-defined]
+        if lanes.nin == 1:
             return lambda a: lanes(a.view(view)).view(raw)
         return lambda a, b: lanes(a.view(view), b.view(view)).view(raw)
     return lambda *values: lanes(*[value.view(view) for value in values]).view(raw)

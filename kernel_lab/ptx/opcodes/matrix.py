@@ -1,8 +1,8 @@
 """Matrices spread over a warp: ldmatrix, stmatrix, movmatrix and mma.sync.
 
 Fragment layouts are those of "Matrix Fragments for mma" with g = lane / 4 and t = lane mod 4. In registers of p elements,
-element i of register r of A is row g + 8 (r mod 2), column 4 p (r / 2) + p t + i (rows of 8 have one register a column
-block); of B, row 4 p r + p t + i, column g; element i of C is row g + 8 (i / 2), column 2 t + i mod 2.
+element i of register r of A is row g + 8 (r mod 2) and column 4 p (r / 2) + p t + i; with 8 rows there is one register
+per block of columns. Of B it is row 4 p r + p t + i, column g. Element i of C is row g + 8 (i / 2), column 2 t + i mod 2.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def whole_warps(form: "Form") -> Callable[[Group], bool]:
         if warps.whole:
             return True
         if checks.inactive_lanes:
-            partial = (warps.table < 0).any(axis=1)[warps.row]
+            partial = (warps.table.min(axis=1) < 0)[warps.row]
             findings.add(Kind.INACTIVE_LANES, site, g.threads[partial], "the whole warp must take part")
         return False
 

@@ -94,13 +94,14 @@ def place_of(form: "Form", which: int, space: str) -> Place:
     slot = form.source(base, "b32")
     width = form.registers.width(slot)
     kind = np.uint64 if width == 64 else np.uint32
-    offset = np.array(operand.offset, np.int64).astype(kind)[()] if operand.offset else None
+    offset = kind(operand.offset % (1 << width)) if operand.offset else None
     return Place(space, slot, offset, width)
 
 
 def memory_of(machine: "Machine", space: str) -> "Memory":
     """The memory of a space that is not generic."""
-    return {"global": machine.memory, "shared": machine.shared, "local": machine.local}[space]
+    memories: dict[str, Memory] = {"global": machine.memory, "shared": machine.shared, "local": machine.local}
+    return memories[space]
 
 
 def spread(g: Group, place: Place, do: "Callable[[Group, str, Array], Array | None]") -> Array | None:
@@ -345,6 +346,13 @@ def bind_nothing(form: "Form") -> Step:
     return lambda g: None  # noqa: ARG005
 
 
+def bind_policy(form: "Form") -> Step:
+    """A cache policy: any number will do."""
+    target = form.target(0, 64)
+    value = np.zeros(1, np.uint64)
+    return lambda g: target.put(g.r, value)
+
+
 SECTION = "Data Movement and Conversion Instructions"
 SCALARS = words("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64 f16 bf16")
 SHAPES = frozenset(VECTORS)
@@ -373,15 +381,8 @@ ENTRIES = (
         "createpolicy",
         SECTION,
         1,
-        lambda form: _policy(form),
+        bind_policy,
         words("b64"),
         words("fractional L2::evict_last L2::evict_first L2::evict_normal L2::evict_unchanged"),
-    ),  # fmt: skip
+    ),
 )
-
-
-def _policy(form: "Form") -> Step:
-    """A cache policy: any number will do."""
-    target = form.target(0, 64)
-    value = np.zeros(1, np.uint64)
-    return lambda g: target.put(g.r, value)

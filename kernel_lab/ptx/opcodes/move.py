@@ -67,7 +67,10 @@ def _unpack(form: "Form", to: Vector, bits: int) -> Step:
     return run
 
 
-OFFSETS = {"global": 0, "const": 0, "param": 0, "param::entry": 0, "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}  # fmt: skip
+OFFSETS = {
+    "global": 0, "const": 0, "param": 0, "param::entry": 0, "shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW,
+    "local": LOCAL_WINDOW,
+}  # fmt: skip
 
 
 def bind_cvta(form: "Form") -> Step:

@@ -117,7 +117,7 @@ ENTRIES = (
         | SCOPES,
         needs=words("proxy"),
         role=Role.EFFECT,
-    ),  # fmt: skip
+    ),
     Opcode(
         "fence", SECTION, 2, bind_fence, flags=words("release cluster"), needs=words("mbarrier_init"), role=Role.EFFECT
     ),

@@ -25,8 +25,9 @@ def real(token: str) -> Real | None:
     """The floating point constant that a token writes, or None."""
     kind = token[:2].lower()
     if kind == "0f" and len(token) == 10:
-        bits = int(token[2:], 16)
+        bits = int(token[2:], base=16)  # noqa: FURB166  (0f is PTX's prefix, not Python's)
         return Real(struct.unpack("<f", struct.pack("<I", bits))[0], bits)
     if kind == "0d" and len(token) == 18:
-        return Real(struct.unpack("<d", struct.pack("<Q", int(token[2:], 16)))[0])
+        bits = int(token[2:], base=16)  # noqa: FURB166
+        return Real(struct.unpack("<d", struct.pack("<Q", bits))[0])
     return Real(float(token)) if DECIMAL_REAL.fullmatch(token) else None

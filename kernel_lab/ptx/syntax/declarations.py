@@ -175,7 +175,7 @@ class Declarations:
             count = len(initial)
         if is_extern and not is_array:
             count = 0
-        return Variable(name, space, type_, size, count, align or size, line, initial, False, is_array)
+        return Variable(name, space, type_, size, count, align or size, line, initial, is_array=is_array)
 
     def _initial(self) -> tuple[int | float | Name, ...]:
         if self.accept("{"):

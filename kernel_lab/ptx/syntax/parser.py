@@ -116,8 +116,8 @@ class Parser(Declarations):
         body.block()
         self.scopes.leave_function()
         self.functions[name] = Function(
-            name, is_entry, line, parameters, dict(self.scopes.registers), tuple(body.variables), tuple(body.statements),
-            directives, body.branch_targets,
+            name, is_entry, line, parameters, dict(self.scopes.registers), tuple(body.variables),
+            tuple(body.statements), directives, body.branch_targets,
         )  # fmt: skip
 
     def _directives(self) -> dict[str, tuple[int, ...]]:
@@ -259,11 +259,11 @@ class Body:
         opcode, *modifiers = token.split(".")
         operands: tuple[Operand, ...] = ()
         if parser.text() != ";":
-            operands = self._operands(opcode)
+            operands = self._operands()
         parser.expect(";")
         return Instruction(line, column, opcode, tuple(modifiers), operands, guard, negated, parser.source)
 
-    def _operands(self, opcode: str) -> tuple[Operand, ...]:
+    def _operands(self) -> tuple[Operand, ...]:
         found = [self._operand()]
         while self.parser.accept(","):
             found.append(self._operand())
@@ -319,10 +319,10 @@ class Body:
     def _address(self) -> Address:
         parser = self.parser
         parser.take()
-        base: Operand = self._operand()
-        offset = 0
-        if isinstance(base, Address):
-            base, offset = base.base, base.offset
+        first, offset = self._operand(), 0
+        base: Operand = first
+        if isinstance(first, Address):
+            base, offset = first.base, first.offset
         elif parser.text() in ("+", "-"):
             sign = -1 if parser.take() == "-" else 1
             if parser.accept("-"):  # compilers write [%rd1+-8]

@@ -1,4 +1,4 @@
-"""PTX text to tokens, each with its offset. One regular expression does the work: a file of 5,000 lines is 50,000 tokens."""
+"""PTX text to tokens, each with its offset. One regular expression does the work: 5,000 lines are 50,000 tokens."""
 
 import re
 from bisect import bisect_right
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from kernel_lab.ptx.syntax.tree import PtxSyntaxError
 
 WORD = r"[A-Za-z_$%.][\w$.]*(?:::[\w$.]+)*"
-NUMBER = r"0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
+NUMBER = (
+    r"0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
+    r"|\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?"
+)
 TOKEN = re.compile(rf'\s+|//[^\n]*|/\*.*?\*/|({WORD}|{NUMBER}|"[^"\n]*"|[{{}}()\[\],;:|!@<>=+\-*/&^~?]|.)', re.DOTALL)
 LEGAL_FIRST = frozenset('_$%.{}()[],;:|!@<>=+-*/&^~?"')
 

@@ -108,9 +108,19 @@ def _record(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "version": report.version,
         "diagnostics": [asdict(diagnostic) for diagnostic in report.diagnostics],
-        "outputs": {name: {"dtype": str(array.dtype), "shape": list(array.shape)} for name, array in report.outputs.items()},
-        "stats": None if report.stats is None else asdict(report.stats) | {"sectors_per_request": report.stats.sectors_per_request},
-    }  # fmt: skip
+        "outputs": {name: _described(array) for name, array in report.outputs.items()},
+        "stats": _stats_record(report),
+    }
+
+
+def _described(array: np.ndarray) -> dict[str, Any]:
+    return {"dtype": str(array.dtype), "shape": list(array.shape)}
+
+
+def _stats_record(report: Report) -> dict[str, Any] | None:
+    if report.stats is None:
+        return None
+    return asdict(report.stats) | {"sectors_per_request": report.stats.sectors_per_request}
 
 
 def _text(report: Report, file: Path) -> None:
@@ -134,8 +144,8 @@ def _stats_text(report: Report) -> None:
     assert stats is not None
     out.print(f"{stats.steps} steps, lane utilisation {100 * stats.lane_utilisation:.1f} %", markup=False)
     out.print(
-        f"shared: {stats.shared_requests} requests, {stats.shared_wavefronts} wavefronts, {stats.bank_conflicts} of them "
-        f"bank conflicts; global: {stats.global_requests} requests, {stats.sectors_per_request:.2f} sectors each",
+        f"shared: {stats.shared_requests} requests, {stats.shared_wavefronts} wavefronts, {stats.bank_conflicts} of "
+        f"them bank conflicts; global: {stats.global_requests} requests, {stats.sectors_per_request:.2f} sectors each",
         markup=False,
     )
     for opcode, count in stats.instructions.items():

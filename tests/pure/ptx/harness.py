@@ -31,7 +31,7 @@ BITS = {
 
 def bits_of(type_: str) -> int:
     """The bits of a type in memory."""
-    return BITS.get(type_) or int("".join(c for c in type_.split("x")[0][-2:] if c.isdigit()))
+    return BITS.get(type_) or int("".join(c for c in type_[-2:] if c.isdigit()))
 
 
 def raw(type_: str) -> str:
@@ -118,17 +118,13 @@ ORACLE = r"""
 static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
 #define BEGIN volatile int n = count; fesetround(modes[mode]); for (int i = 0; i < n; ++i) {
 #define END } fesetround(FE_TONEAREST);
-#define FAMILY(T, S) \
-  void add_##S(int mode, int count, volatile T *a, volatile T *b, volatile T *c, volatile T *d) { BEGIN d[i] = a[i] + b[i]; END } \
-  void sub_##S(int mode, int count, volatile T *a, volatile T *b, volatile T *c, volatile T *d) { BEGIN d[i] = a[i] - b[i]; END } \
-  void mul_##S(int mode, int count, volatile T *a, volatile T *b, volatile T *c, volatile T *d) { BEGIN d[i] = a[i] * b[i]; END } \
-  void div_##S(int mode, int count, volatile T *a, volatile T *b, volatile T *c, volatile T *d) { BEGIN d[i] = a[i] / b[i]; END }
-FAMILY(float, f32)
-FAMILY(double, f64)
-void fma_f32(int mode, int count, volatile float *a, volatile float *b, volatile float *c, volatile float *d) { BEGIN d[i] = fmaf(a[i], b[i], c[i]); END }
-void fma_f64(int mode, int count, volatile double *a, volatile double *b, volatile double *c, volatile double *d) { BEGIN d[i] = fma(a[i], b[i], c[i]); END }
-void sqrt_f32(int mode, int count, volatile float *a, volatile float *b, volatile float *c, volatile float *d) { BEGIN d[i] = sqrtf(a[i]); END }
-void sqrt_f64(int mode, int count, volatile double *a, volatile double *b, volatile double *c, volatile double *d) { BEGIN d[i] = sqrt(a[i]); END }
+#define THREE(T) int mode, int count, volatile T *a, volatile T *b, volatile T *c, volatile T *d
+#define OPERATION(NAME, T, S, EXPRESSION) void NAME##_##S(THREE(T)) { BEGIN d[i] = EXPRESSION; END }
+#define FAMILY(T, S, F) \
+  OPERATION(add, T, S, a[i] + b[i]) OPERATION(sub, T, S, a[i] - b[i]) OPERATION(mul, T, S, a[i] * b[i]) \
+  OPERATION(div, T, S, a[i] / b[i]) OPERATION(fma, T, S, fma##F(a[i], b[i], c[i])) OPERATION(sqrt, T, S, sqrt##F(a[i]))
+FAMILY(float, f32, f)
+FAMILY(double, f64, )
 void cvt_f64_f32(int mode, int count, volatile double *a, volatile float *d) { BEGIN d[i] = (float)a[i]; END }
 #define FROM(I, N) \
   void cvt_##N##_f32(int mode, int count, volatile I *a, volatile float *d) { BEGIN d[i] = (float)a[i]; END } \

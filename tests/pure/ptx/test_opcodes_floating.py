@@ -1,6 +1,7 @@
 """Floating point opcodes against C, numpy and float64, in every type and rounding mode."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -133,16 +134,12 @@ def test_half_precision_rounds_once(name: str, type_: str) -> None:
     widen, shorten = (from_f16, to_f16) if type_ == "f16" else (from_bf16, to_bf16)
     rounded = exact_fma(type_, "rn")
     for lane, values in enumerate(zip(*[widen(operand).tolist() for operand in operands], strict=True)):
-        a, b, *rest = values
-        product, addend = {"add": ((a, 1.0), b), "sub": ((a, 1.0), -b), "mul": ((a, b), -0.0)}.get(
-            name, ((a, b), *rest)
-        )
-        if all(map(math.isfinite, (*product, addend))):
-            wanted = int(shorten(np.array([rounded(*product, addend)], "f4"))[0])
+        a, b = values[:2]
+        x, y, z = {"add": (a, 1.0, b), "sub": (a, 1.0, -b), "mul": (a, b, -0.0)}.get(name, values)
+        if all(map(math.isfinite, (x, y, z))):
+            wanted = int(shorten(np.array([rounded(x, y, z)], "f4"))[0])
         else:
-            wanted = int(
-                shorten(np.array([np.float32(product[0]) * np.float32(product[1]) + np.float32(addend)], "f4"))[0]
-            )
+            wanted = int(shorten(np.array([np.float32(x) * np.float32(y) + np.float32(z)], "f4"))[0])
         if name == "mul" and got[lane] & 0x7FFF == 0:
             wanted |= int(got[lane]) & 0x8000  # x × y + -0 loses the sign of a zero product
         assert int(got[lane]) == wanted
@@ -165,7 +162,7 @@ def test_packed_singles_are_two_lanes() -> None:
     assert same_floats(both.view("u4"), exact("fma", "f32", "rn", *map(_typed, operands)).view("u4")).all()
 
 
-APPROXIMATE = {
+APPROXIMATE: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
     "rcp.approx.f32": (lambda x: 1 / x, 1), "rsqrt.approx.f32": (lambda x: 1 / np.sqrt(x), 2),
     "sqrt.approx.f32": (np.sqrt, 2), "ex2.approx.f32": (np.exp2, 2), "lg2.approx.f32": (np.log2, 2),
     "sin.approx.f32": (np.sin, 2), "cos.approx.f32": (np.cos, 2), "tanh.approx.f32": (np.tanh, 2),

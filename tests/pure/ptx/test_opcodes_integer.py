@@ -361,7 +361,8 @@ def test_integers_compare_by_their_type(name: str, type_: str) -> None:
 
 
 FLOATING: dict[str, Callable[[float, float], bool]] = {
-    **COMPARE, "ne": lambda a, b: a == a and b == b and a != b,
+    "eq": lambda a, b: a == b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "ne": lambda a, b: a == a and b == b and a != b,
     "equ": lambda a, b: not (a < b or a > b), "neu": lambda a, b: a != b, "ltu": lambda a, b: not a >= b,
     "leu": lambda a, b: not a > b, "gtu": lambda a, b: not a <= b, "geu": lambda a, b: not a < b,
     "num": lambda a, b: a == a and b == b, "nan": lambda a, b: a != a or b != b,

@@ -1,5 +1,7 @@
 """Opcodes of the warp: exchanges, votes, matrices. The oracles follow the manual's pseudocode, lane by lane."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -161,8 +163,7 @@ def test_movmatrix_transposes() -> None:
 def _place(
     type_: str, rows: int, depth: int
 ) -> tuple[int, list[tuple[int, int, int, int]], list[tuple[int, int, int, int]]]:
-    """Elements per register, and (register, part, row, column) for lane 0 of A and (register, part, row, column) of B, as
-    the manual's tables list them."""
+    """Elements per register, and (register, part, row, column) of lane 0 in A and B, as the manual has them."""
     per = {"f16": 2, "bf16": 2, "tf32": 1, "s8": 4, "u8": 4, "e4m3": 4, "e5m2": 4}[type_]
     halves = rows // 8
     a = [
@@ -174,13 +175,13 @@ def _place(
     return per, a, b
 
 
-VALUES = {
+VALUES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "f16": from_f16, "bf16": from_bf16, "tf32": lambda x: (x & np.uint32(0xFFFFE000)).view("f4"),
     "s8": lambda x: x.view("i1"), "u8": lambda x: x, "e4m3": lambda x: FP8["e4m3"][x], "e5m2": lambda x: FP8["e5m2"][x],
 }  # fmt: skip
 SHAPES = [
-    ("f32.f16.f16.f32", 16, 8), ("f32.f16.f16.f32", 16, 16), ("f32.bf16.bf16.f32", 16, 8), ("f32.bf16.bf16.f32", 16, 16),
-    ("f32.tf32.tf32.f32", 16, 4), ("f32.tf32.tf32.f32", 16, 8), ("s32.s8.s8.s32", 16, 32), ("s32.u8.s8.s32", 16, 16),
+    ("f32.f16.f16.f32", 16, 8), ("f32.f16.f16.f32", 16, 16), ("f32.bf16.bf16.f32", 16, 8),
+    ("f32.bf16.bf16.f32", 16, 16),    ("f32.tf32.tf32.f32", 16, 4), ("f32.tf32.tf32.f32", 16, 8), ("s32.s8.s8.s32", 16, 32), ("s32.u8.s8.s32", 16, 16),
     ("s32.s8.u8.s32", 8, 16), ("f32.e4m3.e5m2.f32", 16, 32),
 ]  # fmt: skip
 
@@ -227,7 +228,8 @@ def test_mma_multiplies_the_matrices_of_its_fragments(types: str, rows: int, dep
     start = " ".join(f"cvt.rn.f32.u32 %c{i}, %i;" if c_type == "f32" else f"mov.b32 %c{i}, %i;" for i in range(count))
     wanted = VALUES[a_type](a_codes).astype("f8") @ VALUES[b_type](b_codes).astype("f8")
     for index in range(count):
-        text = f"mma.sync.aligned.m{rows}n8k{depth}.row.col.{types} {{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}}; mov.b32 %d, %c{index};"
+        fragments = f"{{{c_list}}}, {{{a_list}}}, {{{b_list}}}, {{{c_list}}}"
+        text = f"mma.sync.aligned.m{rows}n8k{depth}.row.col.{types} {fragments}; mov.b32 %d, %c{index};"
         got = lanes_of(text, "b32", ["b32"] * len(words), words, declarations, start)
         values = got.view("f4" if c_type == "f32" else "i4").astype("f8")
         for lane in range(32):
@@ -237,7 +239,8 @@ def test_mma_multiplies_the_matrices_of_its_fragments(types: str, rows: int, dep
 
 def test_mma_with_half_accumulators_packs_pairs() -> None:
     ones = np.full(32, 0x3C003C00, "u4")
-    text = "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%c0, %c1}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%c0, %c1}; add.u32 %d, %c0, %c1;"
+    fragments = "{%c0, %c1}, {%a0, %a0, %a0, %a0}, {%a0, %a0}, {%c0, %c1}"
+    text = f"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {fragments}; add.u32 %d, %c0, %c1;"
     got = lanes_of(text, "b32", ["b32"], [ones], ".reg .b32 %c<2>;", "mov.b32 %c0, 0x3C003C00; mov.b32 %c1, 0;")
     assert (got == 0x4C404C40 + 0x4C004C00).all()  # 17 and 16
 
@@ -253,10 +256,11 @@ def test_half_a_warp_cannot_multiply() -> None:
     assert report.kinds() == {Kind.INACTIVE_LANES}
 
 
-ATOMICS = {
+ATOMICS: dict[str, Callable[[int, int], int]] = {
     "add.u32": lambda old, x: old + x, "min.u32": min, "max.u32": max, "and.b32": lambda old, x: old & x,
-    "or.b32": lambda old, x: old | x, "xor.b32": lambda old, x: old ^ x, "exch.b32": lambda old, x: x,  # noqa: ARG005
-    "inc.u32": lambda old, x: 0 if old >= x else old + 1, "dec.u32": lambda old, x: x if old == 0 or old > x else old - 1,
+    "or.b32": lambda old, x: old | x, "xor.b32": lambda old, x: old ^ x, "exch.b32": lambda old, x: x,
+    "inc.u32": lambda old, x: 0 if old >= x else old + 1,
+    "dec.u32": lambda old, x: x if old == 0 or old > x else old - 1,
 }  # fmt: skip
 ATOMIC = """
 .version 8.7
