@@ -141,4 +141,4 @@ def _simulated_gemm_s(problem: Problem, say: Say) -> float | None:
     return float(done.stdout)
 
 
-BENCHMARK = Benchmark("ptx", "the PTX executor with all checkers on, beside numba's CUDA simulator", 3.0, measure)
+BENCHMARK = Benchmark("ptx", "the PTX executor with all checkers on, beside numba's CUDA simulator", 0.7, measure)
