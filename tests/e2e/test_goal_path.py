@@ -7,7 +7,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.fixtures.factory import Factory, null_goal
+from tests.fixtures.factory import Factory, null_goal, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -95,3 +95,13 @@ def test_a_paused_goal_stands_still_until_it_is_resumed(factory: Factory) -> Non
     assert settled < 1000
     factory.ok("goal", "resume", "nap", "--reason", "back")
     assert factory.wait_for_end("nap")["outcome"] == "champion"
+
+
+def test_a_goal_that_no_machine_can_serve_says_what_it_waits_for_and_can_be_cancelled(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(target="cpu"), "alone")
+    wait_until(lambda: factory.run("goal", "show", "alone").returncode == 0, "the goal is shown")
+    assert factory.state("alone")["waits_for"] == "cpu; no such machine has been seen"
+    factory.ok("goal", "cancel", "alone")
+    state = factory.wait_for_end("alone")
+    assert (state["ended_by"], state["outcome"], state["waits_for"]) == ("cancelled", "none", None)

@@ -15,9 +15,10 @@ from schemas.ids import is_token
 from schemas.requests import SteerGoal
 from services.console import goal_file
 from services.console.asking import steer_goal, submit_goal
-from services.console.endpoints import open_views
+from services.console.endpoints import open_log, open_views
 from services.console.exits import Exit, exit_with
 from services.console.output import Column, Format, OutputOption, emit_record, emit_records, plain, say, stdout
+from services.console.waiting import read_routes, waits_for
 from services.console.watch import watch_goal
 from services.runtime.settings import read_settings
 
@@ -165,15 +166,18 @@ def list_(
 
 @app.command()
 def show(goal_id: GoalArgument, output: OutputOption = Format.TEXT) -> None:
-    """How far a goal has come, and what it waits for. `assay champion report` has the whole story."""
+    """How far a goal has come, and what it waits for. `assay champion report` has the whole story.
+
+    Example: assay goal show my-goal -o json
+    """
 
     async def run() -> dict[str, Any]:
-        async with open_views() as views:
+        async with open_views() as views, open_log() as log:
             found = await views.goals(goal_id)
             if not found:
                 known = ", ".join(row["goal_id"] for row in await views.goals(limit=10))
                 raise Misconfigured(f"no goal {goal_id!r}; there are: {known or 'none yet'}")
-            return plain(found[0])
+            return plain(found[0]) | {"waits_for": waits_for(found[0], await read_routes(log))}
 
     record = asyncio.run(run())
     emit_record(record, output, lambda: _show_text(record))
