@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -36,7 +36,7 @@ def detect() -> Isolation:
     for attempt in (try_bwrap, try_landlock):
         found = attempt()
         if isinstance(found, Isolation):
-            return found
+            return replace(found, reason="; ".join((found.reason, *refusals)))
         refusals.append(found)
     raise Misconfigured(
         f"no sandbox works here ({'; '.join(refusals)}). Allow user namespaces (sysctl user.max_user_namespaces, "

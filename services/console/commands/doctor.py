@@ -12,7 +12,7 @@ from pathlib import Path
 from infra.embedded.nats import server_binary
 from kernel_lab.backends import find_compiler
 from kernel_lab.machine import Host, thread_quota
-from kernel_lab.sandbox import detect
+from kernel_lab.sandbox import isolation
 from schemas.faults import Misconfigured
 from services.console.data_folder import LEAST_FREE_BYTES
 from services.console.exits import Exit, exit_with
@@ -61,8 +61,9 @@ def doctor(output: OutputOption = Format.TEXT) -> None:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """Every finding about this machine."""
-    for look in (_python, _compiler, _isolation, _threads, _noise, _servers, _torch, _gpu):
+    for look in (_python, _compiler, _threads, _noise, _servers, _torch, _gpu):
         yield look()
+    yield _isolation(settings.isolation)
     yield _disk(settings.data_dir)
 
 
@@ -83,9 +84,18 @@ def _compiler() -> Finding:
     return _tried("C compiler", "builds candidates, baselines and the runner", lambda: find_compiler().version)
 
 
-def _isolation() -> Finding:
+def _isolation(asked: str) -> Finding:
+    """What is in force under the setting, and why that and no stronger one."""
     why = "candidates run in a sandbox: no network, no files, bounded memory and time"
-    return _tried("isolation", why, lambda: str(detect()))
+    if asked == "none":
+        mend = "unset ASSAY_ISOLATION; with none, a candidate may do whatever you may"
+        return Finding("isolation", Health.WARNING, "none: asked for by name", why, mend)
+
+    def look() -> str:
+        found = isolation(asked)
+        return f"{found.mode}: {found.reason}" + ("" if asked == "auto" else f" (ASSAY_ISOLATION={asked})")
+
+    return _tried("isolation", why, look)
 
 
 def _threads() -> Finding:
