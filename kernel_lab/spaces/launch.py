@@ -80,7 +80,7 @@ def parse_launch(source: str) -> Launch | LaunchProblem:
 def read_source(body: bytes) -> str | LaunchProblem:
     """`body` as source text: UTF-8, not empty, no NUL, at most 256 KiB."""
     if len(body) > MAX_SOURCE_BYTES:
-        return LaunchProblem(Reason.TOO_LARGE, f"{len(body)} bytes of source; a candidate may have {MAX_SOURCE_BYTES}")
+        return LaunchProblem(Reason.TOO_LARGE, f"more than {MAX_SOURCE_BYTES} bytes of source, the most there may be")
     try:
         source = body.decode("utf-8")
     except UnicodeDecodeError as error:
