@@ -32,7 +32,7 @@ class Isolation:
 
 def detect() -> Isolation:
     """The strongest isolation that works here, tried and not guessed. Raises Misconfigured when there is none."""
-    refusals = []
+    refusals: list[str] = []
     for attempt in (try_bwrap, try_landlock):
         found = attempt()
         if isinstance(found, Isolation):
