@@ -170,3 +170,50 @@ def test_mangled_ptx_is_refused_or_judged_but_never_crashes_the_executor(seed: i
     except (PtxSyntaxError, LaunchRefused):
         return
     assert report.verdict in set(Verdict)
+
+
+CALLING = """
+.version 8.0
+.target sm_80
+.address_size 64
+.func (.param .b32 result) twice(.param .b32 value)
+{
+    .reg .b32 %r<3>;
+    ld.param.b32 %r1, [value];
+    add.s32 %r2, %r1, %r1;
+    st.param.b32 [result], %r2;
+    ret;
+}
+.visible .entry calls(.param .u64 out)
+{
+    .reg .b32 %r<3>;
+    mov.u32 %r1, %tid.x;
+    {
+        .param .b32 given;
+        .param .b32 back;
+        st.param.b32 [given], %r1;
+        call.uni (back), twice, (given);
+        ld.param.b32 %r2, [back];
+    }
+    ret;
+}
+.visible .entry alone(.param .u64 out)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, 7;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+"""
+
+
+def test_a_call_is_unsupported_and_the_other_entries_of_its_module_run() -> None:
+    args = (Buffer(np.zeros(1, np.int32), "out", "out"),)
+    calling = run(CALLING, Launch("calls", (1, 1, 1), (1, 1, 1), args))
+    assert calling.verdict is Verdict.UNSUPPORTED
+    assert "call.uni" in {diagnostic.opcode for diagnostic in calling.diagnostics}
+    alone = run(CALLING, Launch("alone", (1, 1, 1), (1, 1, 1), args))
+    assert alone.verdict is Verdict.PASS
+    assert alone.outputs["out"].tolist() == [7]

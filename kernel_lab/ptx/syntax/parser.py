@@ -103,15 +103,14 @@ class Parser(Declarations):
     def _function(self, *, is_entry: bool) -> None:
         line, _ = self.place()
         self.take()
-        if self.text() == "(":
-            self.parameters()
+        returned = self.parameters() if self.text() == "(" else ()
         name = self.take()
         parameters = self.parameters() if self.text() == "(" else ()
         directives = self._directives()
         self.scopes.declare_symbol(name)
         if self.accept(";"):
             return
-        self.scopes.enter_function(parameter.name for parameter in parameters)
+        self.scopes.enter_function(parameter.name for parameter in (*returned, *parameters))
         body = Body(self)
         body.block()
         self.scopes.leave_function()
