@@ -27,12 +27,12 @@ def _with_first_argument(argument: Arg) -> Launch:
     [
         ("", "1:1"),
         ("hello", "1:1"),
-        ("\x7fELF\0", "1:1"),
+        ("\0ELF", "1:1"),
         (PTX.replace("add.f32 \t%f3", "add.f32 \t%q3"), "55:11"),
         (PTX.replace(ADD, ADD.rstrip(";")), "56:2"),
         (PTX.replace("bra \t$L__BB0_2", "bra \t$L__BB0_9"), "42:12"),
     ],
-    ids=["nothing", "prose", "an ELF file", "an undeclared register", "a missing semicolon", "an unknown label"],
+    ids=["nothing", "prose", "a binary", "an undeclared register", "a missing semicolon", "an unknown label"],
 )
 def test_what_is_no_ptx_is_refused_with_line_and_column(text: str, place: str) -> None:
     with pytest.raises(PtxSyntaxError) as refusal:
