@@ -47,7 +47,7 @@ def start_factory(settings: Settings, copies: dict[str, int], *, tied: bool) -> 
     environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            tethered(command) if tied else command,
+            tethered(command, signal.SIGTERM) if tied else command,
             env=environment | environment_of(settings),
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from infra.embedded.postgres import SOCKET_FOLDER_PREFIX
 from tests.fixtures.factory import ASSAY, processes_naming, wait_until
 from tests.fixtures.own_spaces import PLANTED
 
@@ -69,12 +70,17 @@ def test_ctrl_c_ends_the_demo_with_nothing_left_and_it_runs_again(tmp_path: Path
         nothing_is_left(tmp_path)
 
 
-def test_a_killed_demo_leaves_nothing_running(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_killed_demo_leaves_no_process_and_no_socket(tmp_path: Path, how: signal.Signals) -> None:
     running = demo(tmp_path)
-    time.sleep(5.0)
-    running.kill()
+    noted = tmp_path / ".assay" / "demo-1" / "postgres" / "socket_folder"
+    wait_until(noted.exists, "Postgres has its socket's folder")
+    folder = Path(noted.read_text())
+    assert folder.name.startswith(SOCKET_FOLDER_PREFIX)
+    running.send_signal(how)
     running.communicate(timeout=60)
     nothing_is_left(tmp_path)
+    assert not folder.exists()
 
 
 def test_only_the_last_two_demos_are_kept(tmp_path: Path) -> None:
