@@ -1,28 +1,7 @@
 """The one leaderboard query. It sees proven finalists with a hold-out interval from a race, and nothing else.
 
 Search numbers, unproven candidates, races of goals that had ended, and entrants without an interval never reach it.
-`LEADERBOARD` asks Postgres; `leaderboard` asks any log, with the same answer.
 """
-
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-from uuid import UUID
-
-from schemas.enums import RatioKind
-from schemas.envelope import Recorded
-from schemas.events import ChampionCrowned, Fact, FinalistProven, GoalAccepted, GoalCompleted, RaceFinished
-from schemas.ids import GoalId
-from services.evidence.log import Log
-
-LEADERBOARD_FACTS: tuple[type[Fact], ...] = (
-    GoalAccepted,
-    FinalistProven,
-    RaceFinished,
-    ChampionCrowned,
-    GoalCompleted,
-)
 
 LEADERBOARD = """
 WITH race AS (  -- the race that decided: the first of its goal, before the goal ended
@@ -62,67 +41,3 @@ WHERE entrant->'comparison'->>'kind' = 'hold_out'
 ORDER BY low DESC, ratio DESC, candidate_id
 """
 """$1 goal id or null, $2 workload or null. Best lower bound first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """One proven finalist and its hold-out interval."""
-
-    goal_id: GoalId
-    workload: str
-    route: str
-    candidate_id: UUID
-    ratio: float
-    low: float
-    high: float
-    level: float
-    verdict: str
-    champion: bool
-    raced_at: datetime
-
-
-async def leaderboard(log: Log, goal_id: GoalId | None = None, workload: str | None = None) -> tuple[Standing, ...]:
-    """What LEADERBOARD answers, from any log."""
-    facts = [recorded async for recorded in log.read(0, None, goal_id, LEADERBOARD_FACTS)]
-    standings = [standing for standing in _standings(facts) if workload in (None, standing.workload)]
-    return tuple(sorted(standings, key=lambda s: (-s.low, -s.ratio, s.candidate_id.int)))
-
-
-def _standings(facts: Sequence[Recorded[Any]]) -> Iterable[Standing]:
-    workloads = {r.fact.goal_id: r.fact.goal.workload for r in facts if isinstance(r.fact, GoalAccepted)}
-    ended = _first(facts, GoalCompleted)
-    crowned = {(r.fact.goal_id, r.fact.candidate_id) for r in facts if isinstance(r.fact, ChampionCrowned)}
-    proven: dict[tuple[GoalId, UUID], int] = {}
-    for recorded in facts:
-        if isinstance(recorded.fact, FinalistProven):
-            proven.setdefault((recorded.fact.goal_id, recorded.fact.candidate_id), recorded.position)
-    for goal_id, finished in _first(facts, RaceFinished).items():
-        if goal_id in ended and ended[goal_id].position < finished.position:
-            continue
-        for entrant in finished.fact.race.entrants:
-            key, ratio = (goal_id, entrant.candidate_id), entrant.comparison.ratio
-            if ratio is None or entrant.comparison.kind is not RatioKind.HOLD_OUT:
-                continue
-            if goal_id not in workloads or proven.get(key, finished.position) >= finished.position:
-                continue
-            yield Standing(
-                goal_id=goal_id,
-                workload=workloads[goal_id],
-                route=finished.fact.race.machine.split("/")[0],
-                candidate_id=entrant.candidate_id,
-                ratio=ratio.estimate,
-                low=ratio.low,
-                high=ratio.high,
-                level=ratio.level,
-                verdict=entrant.comparison.verdict.value,
-                champion=key in crowned,
-                raced_at=finished.recorded_at,
-            )
-
-
-def _first(facts: Iterable[Recorded[Any]], type_: type[Fact]) -> dict[GoalId, Recorded[Any]]:
-    found: dict[GoalId, Recorded[Any]] = {}
-    for recorded in facts:
-        if isinstance(recorded.fact, type_) and recorded.fact.about_goal is not None:
-            found.setdefault(recorded.fact.about_goal, recorded)
-    return found
