@@ -120,7 +120,7 @@ class Program:
         step = entry.bind(form)
         guard = None
         if instruction.guard is not None:
-            guard = (self.registers.source(instruction.guard, 1), instruction.guard_negated)
+            guard = (self.registers.predicate(instruction.guard), instruction.guard_negated)
         code = Code(instruction, site, step, entry.role, form.reads, form.writes, guard)
         code.member_mask = form.member_mask
         code.barrier = form.barrier
@@ -141,7 +141,7 @@ class Program:
         if instruction.guard is None:
             block.end, block.targets = _go_to(target), (target,)
             return
-        slot = self.registers.source(instruction.guard, 1)
+        slot = self.registers.predicate(instruction.guard)
         code.reads.append(slot)
         self._conditional(block, slot, instruction.guard_negated, target, block.index + 1)
 

@@ -99,6 +99,12 @@ class Registers:
             return self.constant(self._addresses[name.text], bits)
         return self._special(name)
 
+    def predicate(self, name: Name) -> int:
+        """The slot of a guard, which is a .pred register."""
+        if self._types.get(name.text) != "pred":
+            raise Unsupported(f"{name.text} guards an instruction and is no predicate")
+        return self.destination(name)[0]
+
     def address_of(self, name: str) -> int:
         """The address of a variable."""
         if name not in self._addresses:

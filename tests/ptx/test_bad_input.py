@@ -1,12 +1,13 @@
 """What is no PTX, no launch, or nothing that the executor knows is refused with its reason, and never passes."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from kernel_lab.ptx.api import Arg, Buffer, Launch, LaunchRefused, PtxSyntaxError, Verdict, parse, run
-from kernel_lab.ptx.kernels.catalogue import GEMM_F16, VECTOR_ADD
+from kernel_lab.ptx.api import Arg, Buffer, Kind, Launch, LaunchRefused, PtxSyntaxError, Verdict, parse, run
+from kernel_lab.ptx.kernels.catalogue import BULK_PIPELINE, GEMM_F16, VECTOR_ADD
 from kernel_lab.ptx.kernels.golden import golden_ptx
 from schemas.faults import Misconfigured
 
@@ -66,6 +67,7 @@ def test_a_module_that_the_executor_cannot_run_is_refused(old: str, new: str, sa
         ("sm_80", "frobnicate.f32 %f3, %f2, %f1;"),
         ("sm_80", "add.wobble.f32 %f3, %f2, %f1;"),
         ("sm_80", "add.f32 %f3, %f2;"),
+        ("sm_80", "@%rd5 add.f32 %f3, %f2, %f1;"),
         ("sm_90", "wgmma.fence.sync.aligned;"),
         ("sm_90", "tcgen05.wait::ld.sync.aligned;"),
     ],
@@ -75,7 +77,8 @@ def test_an_instruction_that_is_not_known_is_unsupported_and_never_passes(archit
     report = run(ptx, LAUNCH)
     assert report.verdict is Verdict.UNSUPPORTED
     opcodes = {diagnostic.opcode for diagnostic in report.diagnostics}
-    assert statement.split(maxsplit=1)[0].rstrip(";") in opcodes
+    words = statement.replace("@%rd5 ", "").split(maxsplit=1)
+    assert words[0].rstrip(";") in opcodes
 
 
 @pytest.mark.parametrize(
@@ -170,6 +173,18 @@ def test_mangled_ptx_is_refused_or_judged_but_never_crashes_the_executor(seed: i
     except (PtxSyntaxError, LaunchRefused):
         return
     assert report.verdict in set(Verdict)
+
+
+def test_a_bulk_copy_of_gigabytes_is_out_of_bounds_and_takes_no_gigabytes() -> None:
+    ptx = golden_ptx("bulk_pipeline", "sm_90")
+    copy = next(line for line in ptx.splitlines() if "cp.async.bulk.shared" in line)
+    *_, size, _barrier = copy.split(", ")
+    tracemalloc.start()
+    report = run(ptx.replace(copy, copy.replace(size, "0xFBFBFBF0")), BULK_PIPELINE.problem({"N": 1024}).launch())
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert Kind.OUT_OF_BOUNDS in report.kinds()
+    assert peak_bytes < 100_000_000
 
 
 CALLING = """

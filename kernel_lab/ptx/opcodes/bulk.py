@@ -26,6 +26,11 @@ def rows_group(g: Group, lane: int, rows: int) -> Group:
     return Group(registers, rows, g.block)
 
 
+def _rows(bytes_: int, shared_bytes: int) -> int:
+    """The rows of a copy; of one that shared memory cannot hold, enough to run past its end."""
+    return min(bytes_, shared_bytes) // ROW_BYTES + (bytes_ > shared_bytes)
+
+
 def _steps(start: Array, rows: int) -> Array:
     return start + (np.arange(rows) * ROW_BYTES).astype(start.dtype)
 
@@ -44,7 +49,7 @@ def bind_to_shared(form: "Form") -> Step:
         check_size(g, sizes)
         copies = []
         for lane, bytes_ in enumerate(sizes):
-            rows = bytes_ // ROW_BYTES
+            rows = _rows(bytes_, machine.shared.stride)
             inner = rows_group(g, lane, rows)
             copies.append(_start(inner, _steps(of[lane : lane + 1], rows), _steps(to[lane : lane + 1], rows)))
         machine.mbarriers.receive(g, object_access, barrier(g), copies, sizes)
@@ -88,7 +93,7 @@ def bind_to_global(form: "Form") -> Step:
         check_size(g, sizes)
         memory, shared = machine.memory, machine.shared
         for lane, bytes_ in enumerate(sizes):
-            rows = bytes_ // ROW_BYTES
+            rows = _rows(bytes_, machine.shared.stride)
             if rows:
                 inner = rows_group(g, lane, rows)
                 read = shared.rows_to_read(inner, access, _steps(of[lane : lane + 1], rows))
