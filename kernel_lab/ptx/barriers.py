@@ -147,10 +147,10 @@ class Barriers:
         if not whole or not machine.checks.divergent_barrier:
             return
         here = [parked for parked in self._parked if (parked.keys == key).any()]
-        sites = {parked.arrival.site.line for parked in here}
+        instructions = {id(parked.arrival): parked.arrival.site.line for parked in here}
         missing = int(self._threads()[key // BARRIERS]) - came
-        if len(sites) > 1:
-            message = f"threads of one CTA come to barrier {key % BARRIERS} at lines {sorted(sites)}"
+        if len(instructions) > 1:
+            message = f"threads of one CTA come to barrier {key % BARRIERS} at lines {sorted(instructions.values())}"
         elif missing:
             message = f"{missing} threads of the CTA ended without coming to this barrier"
         else:

@@ -160,7 +160,7 @@ class Machine:
         turns = 0
         while True:
             block = blocks[g.block]
-            if block.is_warp and g.n != self.alive_count:
+            if block.is_warp and (g.forced or g.n != self.alive_count):
                 whole = self._met(g, block)
                 if whole is None:
                     return

@@ -1,8 +1,8 @@
 """Matrices spread over a warp: ldmatrix, stmatrix, movmatrix and mma.sync.
 
-Fragment layouts are those of "Matrix Fragments for mma" with g = lane / 4 and t = lane mod 4. In registers of p elements,
-element i of register r of A is row g + 8 (r mod 2) and column 4 p (r / 2) + p t + i; with 8 rows there is one register
-per block of columns. Of B it is row 4 p r + p t + i, column g. Element i of C is row g + 8 (i / 2), column 2 t + i mod 2.
+Fragment layouts are those of "Matrix Fragments for mma", with g = lane / 4, t = lane mod 4, and p elements a register.
+Of A, element i of register r is row g + 8 (r mod 2) and column 4 p (r / 2) + p t + i; with 8 rows there is one register
+a block of columns. Of B it is row 4 p r + p t + i, column g. Of C, element i is row g + 8 (i / 2), column 2 t + i % 2.
 """
 
 from collections.abc import Callable

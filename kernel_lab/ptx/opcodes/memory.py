@@ -127,7 +127,7 @@ def spread(g: Group, place: Place, do: "Callable[[Group, str, Array], Array | No
 WINDOWS = (
     ("global", 0, SHARED_WINDOW),
     ("shared", SHARED_WINDOW, LOCAL_WINDOW),
-    ("local", LOCAL_WINDOW, 1 << 64),
+    ("local", LOCAL_WINDOW, (1 << 64) - 1),
 )
 
 
@@ -373,7 +373,7 @@ ENTRIES = (
             1,
             bind_nothing,
             flags=words("global local L1 L2 L2::evict_last L2::evict_normal generic tensormap param"),
-        )  # fmt: skip
+        )
         for name in ("prefetch", "prefetchu")
     ),
     Opcode("applypriority", SECTION, 1, bind_nothing, flags=words("global L2::evict_normal")),

@@ -230,7 +230,7 @@ ENTRIES = (
             words("sync"),
             words(mode),
             Role.WARP,
-        )  # fmt: skip
+        )
         for mode in ("up", "down", "bfly", "idx")
     ),
     *(

@@ -41,9 +41,13 @@ def tokenise(text: str) -> Tokens:
     texts.append("")
     offsets.append(len(text))
     tokens = Tokens(texts, offsets, newlines)
-    for token in set(texts):
-        if token and not (token[0].isalnum() and token.isascii()) and token[0] not in LEGAL_FIRST:
-            raise PtxSyntaxError(*tokens.place(texts.index(token)), f"{token!r} starts nothing in PTX")
-        if token == '"':
-            raise PtxSyntaxError(*tokens.place(texts.index(token)), "this string has no end")
+    wrong = [token for token in set(texts) if token and not _starts_something(token)]
+    if wrong:
+        first = min(texts.index(token) for token in wrong)
+        reason = "this string has no end" if texts[first] == '"' else f"{texts[first]!r} starts nothing in PTX"
+        raise PtxSyntaxError(*tokens.place(first), reason)
     return tokens
+
+
+def _starts_something(token: str) -> bool:
+    return token != '"' and ((token[0].isalnum() and token.isascii()) or token[0] in LEGAL_FIRST)
