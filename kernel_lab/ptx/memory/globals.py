@@ -13,6 +13,8 @@ from kernel_lab.ptx.report import Kind
 
 Array = np.ndarray
 UNSIGNED = np.uint64
+ROWS_AT_ONCE = 1024
+"""Chosen: at most 4 KiB for each CTA of a wave."""
 
 
 class GlobalMemory(Checked):
@@ -79,3 +81,17 @@ class GlobalMemory(Checked):
             readers = np.repeat(g.threads, access.size // self.shadow.granule)[strong]
             padded = self.order.padded
             self.order.hear(readers // padded, thread_of(entries[strong]) // padded)
+
+    def heard_in_turn(self, g: Group, rows: Array) -> None:
+        """Lanes of one atomic instruction meet at a row: each CTA hears those that had their turn before it."""
+        ctas = g.threads // self.order.padded
+        if not self.words.check_race or ctas[0] == ctas[-1]:
+            return
+        row_ids, row = np.unique(rows, return_inverse=True)
+        cta_ids, cta = np.unique(ctas, return_inverse=True)
+        for first in range(0, row_ids.size, ROWS_AT_ONCE):
+            here = (row >= first) & (row < first + ROWS_AT_ONCE)
+            came = np.zeros((ROWS_AT_ONCE, cta_ids.size), np.float32)
+            came[row[here] - first, cta[here]] = 1.0
+            later, earlier = np.nonzero(np.tril(came.T @ came, -1))
+            self.order.hear(cta_ids[later], cta_ids[earlier])

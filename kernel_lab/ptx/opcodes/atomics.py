@@ -140,6 +140,7 @@ def _apply(g: Group, memory: Checked, access: Access, addresses: Array, operands
     if isinstance(memory, GlobalMemory):
         memory.heard(g, access, rows)
         memory.order.release(g.threads // memory.order.padded)
+        memory.heard_in_turn(g, rows)
     chosen = np.arange(g.n) if allowed is None else np.flatnonzero(allowed)
     view = memory.view(access.size)
     old = np.zeros(g.n, view.dtype)

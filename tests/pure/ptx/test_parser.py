@@ -176,8 +176,8 @@ def test_any_text_is_a_module_or_a_syntax_error(text: str) -> None:
 
 
 TOKENS = (
-    ".", ",", ";", "{", "}", "(", ")", "[", "]", ":", "@", "!", "+", "-", ".reg", ".b32", "%r", "mov.u32", "ret", "1", "0f",
-    ".loc", ".version", '"',
+    ".", ",", ";", "{", "}", "(", ")", "[", "]", ":", "@", "!", "+", "-", ".reg", ".b32", "%r", "mov.u32", "ret", "1",
+    "0f", ".loc", ".version", '"',
 )  # fmt: skip
 
 
