@@ -1,9 +1,9 @@
 """Who accessed which granule of memory last: the race checkers' memory.
 
 A granule is as small as the narrowest access of the kernel to that space, so this finds what bytes would find.
-`written` holds a stamp, or one of the marks below; `read` is the last reader, `other` one more, of another
-team (warps in shared memory, CTAs in global memory) where there is one. A write that conflicts with any reader conflicts with one of
-these two.
+`written` holds a stamp, or one of the marks below. `read` is the last reader, `other` one more of another team where
+there is one (warps in shared memory, CTAs in global memory): a write that conflicts with any reader conflicts with one
+of these two.
 """
 
 import numpy as np
