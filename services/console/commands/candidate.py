@@ -63,7 +63,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Candidates by generation, the best search ratio first. A search ratio is never a result."""
+    """Candidates by generation, the best search ratio first. A search ratio is never a result.
+
+    Example: assay candidate list --goal my-goal -o jsonl
+    """
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:
@@ -74,7 +77,10 @@ def list_(
 
 @app.command()
 def show(candidate_id: CandidateArgument, output: OutputOption = Format.TEXT) -> None:
-    """How far one candidate came, and why it stopped."""
+    """How far one candidate came, and why it stopped.
+
+    Example: assay candidate show CANDIDATE-ID
+    """
     wanted = parse_id(candidate_id)
 
     async def run() -> dict[str, Any]:
@@ -90,7 +96,10 @@ def show(candidate_id: CandidateArgument, output: OutputOption = Format.TEXT) ->
 
 @app.command()
 def source(candidate_id: CandidateArgument) -> None:
-    """The source text of one candidate, as the log has it."""
+    """The source text of one candidate, as the log has it.
+
+    Example: assay candidate source CANDIDATE-ID > kernel.c
+    """
     print(asyncio.run(_source(parse_id(candidate_id))), end="")
 
 

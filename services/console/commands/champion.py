@@ -34,6 +34,8 @@ def show(
     """The champion of a goal, with the whole report: hold-out ratio, baselines, roof, rejects, lessons.
 
     With -o json it prints the champion.crowned fact. Exit 5 when the goal has no champion.
+
+    Example: assay champion show my-goal --source > champion.c
     """
 
     async def run() -> tuple[GoalReport, Recorded[Any] | None]:
@@ -55,7 +57,10 @@ def show(
 
 @app.command()
 def report(goal_id: Annotated[str, typer.Argument(help="The goal's id.")], output: OutputOption = Format.TEXT) -> None:
-    """The report of a goal, finished or not. The same as `champion show`, as JSON with -o json."""
+    """The report of a goal, finished or not. The same as `champion show`, as JSON with -o json.
+
+    Example: assay champion report my-goal -o json
+    """
 
     async def run() -> GoalReport:
         async with open_log() as log:
@@ -84,7 +89,10 @@ def leaderboard(
     workload: Annotated[str | None, typer.Option("--workload", help="Only this workload.")] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Proven finalists with a hold-out interval from a race, and nothing else; the best lower bound first."""
+    """Proven finalists with a hold-out interval from a race, and nothing else; the best lower bound first.
+
+    Example: assay leaderboard --workload rms_norm
+    """
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:

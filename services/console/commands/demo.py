@@ -38,6 +38,8 @@ def demo(
     Starts a real NATS, a real Postgres and the five services in a fresh folder .assay/demo-<n>, publishes a goal,
     shows its progress and report, verifies the whole log, judges the champion again from the log alone, and stops
     everything. Exit 0 also when nothing beats the baseline, which the report then says plainly.
+
+    Example: assay demo -o json > demo.json
     """
     path = goal or goal_file.template(TEMPLATE)
     body = goal_file.request_body(goal_file.load(path))

@@ -50,7 +50,10 @@ COLUMNS = (
 
 
 def doctor(output: OutputOption = Format.TEXT) -> None:
-    """What is missing on this machine, why it matters, and the command that mends it. Exit 1 when something is."""
+    """What is missing on this machine, why it matters, and the command that mends it. Exit 1 when something is.
+
+    Example: assay doctor -o json
+    """
     findings = list(examine(read_settings()))
     emit_records([asdict(finding) for finding in findings], output, COLUMNS, "nothing was looked at")
     missing = [finding.what for finding in findings if finding.health is Health.MISSING]

@@ -89,7 +89,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=0, help="At most this many; 0 means all.")] = 100,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Facts in the order of the log."""
+    """Facts in the order of the log.
+
+    Example: assay events list --goal my-goal --type candidate.rejected
+    """
     types = fact_types(type_)
 
     async def run() -> None:
@@ -116,7 +119,10 @@ async def _limited(facts: AsyncIterator[Recorded[Any]], limit: int) -> AsyncIter
 
 @app.command()
 def tail(goal: GoalOption = None, type_: TypeOption = None, output: OutputOption = Format.TEXT) -> None:
-    """Facts as they are recorded, until Ctrl-C."""
+    """Facts as they are recorded, until Ctrl-C.
+
+    Example: assay events tail --type goal.completed -o jsonl
+    """
     types = fact_types(type_)
 
     async def run() -> None:
@@ -140,7 +146,10 @@ def _print_line(recorded: Recorded[Any], output: Format) -> None:
 
 @app.command()
 def show(event_id: Annotated[str, typer.Argument(help="An event id.")], output: OutputOption = Format.TEXT) -> None:
-    """One fact, whole."""
+    """One fact, whole.
+
+    Example: assay events show EVENT-ID
+    """
 
     async def run() -> None:
         async with open_log() as log:
@@ -162,7 +171,10 @@ async def get(log: Log, event_id: UUID) -> Recorded[Any]:
 def causation(
     event_id: Annotated[str, typer.Argument(help="An event id.")], output: OutputOption = Format.TEXT
 ) -> None:
-    """Why a fact was stated: its causes back to the person's goal, the oldest first."""
+    """Why a fact was stated: its causes back to the person's goal, the oldest first.
+
+    Example: assay events causation EVENT-ID
+    """
 
     async def run() -> None:
         async with open_log() as log:
@@ -185,7 +197,10 @@ async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
 
 @app.command("verify")
 def verify_(output: OutputOption = Format.TEXT) -> None:
-    """Check the whole log: gapless positions, hash chain, derived columns, digests, causation. Exit 6 at a break."""
+    """Check the whole log: gapless positions, hash chain, derived columns, digests, causation. Exit 6 at a break.
+
+    Example: assay events verify -o json
+    """
 
     async def run() -> Verification:
         async with open_log() as log:

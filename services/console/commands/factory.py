@@ -30,7 +30,10 @@ def register(app: typer.Typer) -> None:
 
 
 def up(copies: CopiesOption = None) -> None:
-    """Start the factory in the background: NATS, Postgres and the five services."""
+    """Start the factory in the background: NATS, Postgres and the five services.
+
+    Example: assay up --copies verifier=2
+    """
     settings, wanted = read_settings(), parse_copies(copies or [])
     if (pid := running_pid(settings)) is not None:
         say(f"a factory is running in {settings.data_dir} (pid {pid}); `assay down` stops it")
@@ -41,7 +44,10 @@ def up(copies: CopiesOption = None) -> None:
 
 
 def down() -> None:
-    """Stop the factory; work in hand finishes or is handed out again later. Nothing is lost."""
+    """Stop the factory; work in hand finishes or is handed out again later. Nothing is lost.
+
+    Example: assay down
+    """
     settings = read_settings()
     if (pid := running_pid(settings)) is None:
         say(f"no factory is running in {settings.data_dir}")
@@ -51,7 +57,10 @@ def down() -> None:
 
 
 def status(output: OutputOption = Format.TEXT) -> None:
-    """What runs, where the bus and the log are, how full the stream is."""
+    """What runs, where the bus and the log are, how full the stream is.
+
+    Example: assay status -o json
+    """
     settings = read_settings()
     record = asyncio.run(_status(settings))
     emit_record(record, output, lambda: _show_status(record))
@@ -102,7 +111,10 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option(min=0, help="This many last lines of each.")] = 50,
 ) -> None:
-    """What the processes say, as JSON lines."""
+    """What the processes say, as JSON lines.
+
+    Example: assay logs benchmarker --follow
+    """
     files = _log_files(read_settings(), service)
     offsets = {path: _print_last(path, lines) for path in files}
     while follow:

@@ -90,7 +90,10 @@ def _steer(goal_id: str, action: SteerAction, reason: str, output: Format) -> No
 def pause(
     goal_id: GoalArgument, reason: ReasonOption = "paused by a person", output: OutputOption = Format.TEXT
 ) -> None:
-    """Nothing new becomes due; work in flight finishes. Paused time does not count."""
+    """Nothing new becomes due; work in flight finishes. Paused time does not count.
+
+    Example: assay goal pause my-goal --reason "the machine is needed"
+    """
     _steer(goal_id, SteerAction.PAUSE, reason, output)
 
 
@@ -98,7 +101,10 @@ def pause(
 def resume(
     goal_id: GoalArgument, reason: ReasonOption = "resumed by a person", output: OutputOption = Format.TEXT
 ) -> None:
-    """A paused goal goes on."""
+    """A paused goal goes on.
+
+    Example: assay goal resume my-goal
+    """
     _steer(goal_id, SteerAction.RESUME, reason, output)
 
 
@@ -106,7 +112,10 @@ def resume(
 def stop(
     goal_id: GoalArgument, reason: ReasonOption = "stopped by a person", output: OutputOption = Format.TEXT
 ) -> None:
-    """The search ends after the work in flight; finals still decide."""
+    """The search ends after the work in flight; finals still decide.
+
+    Example: assay goal stop my-goal --reason "good enough"
+    """
     _steer(goal_id, SteerAction.STOP, reason, output)
 
 
@@ -114,7 +123,10 @@ def stop(
 def cancel(
     goal_id: GoalArgument, reason: ReasonOption = "cancelled by a person", output: OutputOption = Format.TEXT
 ) -> None:
-    """The goal ends at once, running work is killed, nothing is crowned."""
+    """The goal ends at once, running work is killed, nothing is crowned.
+
+    Example: assay goal cancel my-goal --reason "wrong shapes"
+    """
     _steer(goal_id, SteerAction.CANCEL, reason, output)
 
 
@@ -124,7 +136,10 @@ def watch(
     timeout: Annotated[str | None, typer.Option(help="Give up watching after this long, e.g. 10m (exit 3).")] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Follow a goal to its end. Ctrl-C stops watching, never the goal."""
+    """Follow a goal to its end. Ctrl-C stops watching, never the goal.
+
+    Example: assay goal watch my-goal --timeout 10m
+    """
     exit_with(watch_goal(goal_id, output, None if timeout is None else seconds(timeout)))
 
 
@@ -155,7 +170,10 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="At most this many, the newest first.")] = 50,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """Goals, the newest first."""
+    """Goals, the newest first.
+
+    Example: assay goal list --limit 5 -o csv
+    """
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:

@@ -22,7 +22,10 @@ app = typer.Typer(no_args_is_help=True, help="What this machine is, and how quie
 
 @app.command()
 def show(output: OutputOption = Format.TEXT) -> None:
-    """This machine's class; and, where a factory runs, every machine that the log has seen."""
+    """This machine's class; and, where a factory runs, every machine that the log has seen.
+
+    Example: assay machine show -o json
+    """
     found = machine_class()
     seen = asyncio.run(_seen())
     record = {"machine": found.model_dump(mode="json"), "seen": seen}
@@ -62,7 +65,10 @@ def profile_line(profile: dict[str, Any]) -> str:
 
 @app.command()
 def calibrate(output: OutputOption = Format.TEXT) -> None:
-    """Measure the noise floor, the roofs and the FMA peak now: half a minute. Exit 9 when the machine is UNFIT."""
+    """Measure the noise floor, the roofs and the FMA peak now: half a minute. Exit 9 when the machine is UNFIT.
+
+    Example: assay machine calibrate
+    """
     settings = read_settings()
     with Device(settings.quiet).held_blocking(Quiet.EXCLUSIVE), progress_steps() as progress:
         profile = calibrate_here(settings.isolation, host=host_id(settings.data_dir), progress=progress)

@@ -48,13 +48,19 @@ def record_of(workload: Workload) -> dict[str, Any]:
 
 @app.command("list")
 def list_(output: OutputOption = Format.TEXT) -> None:
-    """Every workload that a goal may name."""
+    """Every workload that a goal may name.
+
+    Example: assay workload list
+    """
     emit_records([record_of(workload) for workload in WORKLOADS.values()], output, COLUMNS, "no workloads")
 
 
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="A workload's name.")], output: OutputOption = Format.TEXT) -> None:
-    """One workload: formula, signature, domain, bound, shapes, design spaces."""
+    """One workload: formula, signature, domain, bound, shapes, design spaces.
+
+    Example: assay workload show softmax
+    """
     record = record_of(find(name))
     emit_record(record, output, lambda: _show_text(record))
 
