@@ -48,6 +48,9 @@ class Progress:
     nominated: int = 0
     proven: int = 0
     started_at: datetime | None = None
+    paused_at: datetime | None = None
+    paused_s: float = 0.0
+    search_ended_at: datetime | None = None
     ended_by: EndedBy | None = None
     outcome: Outcome | None = None
     message: str = ""
@@ -62,7 +65,7 @@ class Progress:
             case GoalAccepted(goal=goal):
                 self.goal = goal
             case GoalSteered(action=action):
-                self._steer(action)
+                self._steer(action, recorded.recorded_at)
             case BaselineDue(task=task):
                 self.phase, self.route = "racing the baselines", task.route
                 self.started_at = self.started_at or recorded.recorded_at
@@ -86,6 +89,7 @@ class Progress:
                 self.abandoned += 1
             case FinalsDue():
                 self.phase = "finals"
+                self.search_ended_at = self.search_ended_at or recorded.recorded_at
             case FinalistNominated():
                 self.nominated += 1
             case FinalistProven():
@@ -94,17 +98,31 @@ class Progress:
                 self.phase = "hold-out race"
             case GoalCompleted(ended_by=ended_by, outcome=outcome, message=message):
                 self.phase, self.ended_by, self.outcome, self.message = "completed", ended_by, outcome, message
+                self.search_ended_at = self.search_ended_at or recorded.recorded_at
             case _:
                 pass
 
-    def _steer(self, action: SteerAction) -> None:
+    def _steer(self, action: SteerAction, at: datetime) -> None:
         match action:
             case SteerAction.PAUSE:
-                self.paused = True
+                self.paused, self.paused_at = True, self.paused_at or at
             case SteerAction.RESUME:
-                self.paused = False
+                self.paused_s, self.paused, self.paused_at = self._paused_until(at), False, None
             case SteerAction.STOP | SteerAction.CANCEL:
                 pass
+
+    def _paused_until(self, at: datetime) -> float:
+        """Seconds of pause since the search began."""
+        if self.paused_at is None or self.started_at is None:
+            return self.paused_s
+        return self.paused_s + max(0.0, (at - max(self.paused_at, self.started_at)).total_seconds())
+
+    def search_time_s(self, now: datetime) -> float:
+        """How long the search has taken; paused time does not count."""
+        if self.started_at is None:
+            return 0.0
+        until = self.search_ended_at or now
+        return max(0.0, (until - self.started_at).total_seconds() - self._paused_until(until))
 
     def record(self) -> dict[str, Any]:
         """As JSON."""

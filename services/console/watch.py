@@ -115,8 +115,8 @@ def table(progress: Progress) -> Table:
     rows = Table(title=f"goal {progress.goal_id}", title_justify="left", show_header=False, box=None)
     rows.add_row("phase", progress.phase + (" (paused)" if progress.paused else ""))
     rows.add_row("generation", str(progress.generation))
-    budget = f" of {progress.goal.budget.candidates}" if progress.goal else ""
-    rows.add_row("proposed", f"{progress.proposed}{budget}")
+    left = f", {max(0, progress.goal.budget.candidates - progress.proposed)} left" if progress.goal else ""
+    rows.add_row("proposed", f"{progress.proposed}{left}")
     rows.add_row("compiled", str(progress.compiled))
     rows.add_row("verified", str(progress.verified))
     rows.add_row("measured", str(progress.measured))
@@ -129,7 +129,7 @@ def table(progress: Progress) -> Table:
 
 
 def _search_time(progress: Progress) -> str:
-    if progress.started_at is None or progress.goal is None:
+    if progress.goal is None:
         return "-"
-    elapsed_s = (datetime.now(UTC) - progress.started_at).total_seconds()
-    return f"{elapsed_s:.0f} s of {progress.goal.budget.wall:.0f} s"
+    spent_s = progress.search_time_s(datetime.now(UTC))
+    return f"{spent_s:.0f} s, {max(0.0, progress.goal.budget.wall - spent_s):.0f} s left"
