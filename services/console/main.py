@@ -3,6 +3,7 @@
 import logging
 import signal
 import sys
+from io import TextIOWrapper
 
 import structlog
 import typer
@@ -38,6 +39,9 @@ def run() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a formula's √ on a terminal of another age
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `assay events list | head` ends quietly
     try:
         app()

@@ -139,6 +139,13 @@ def test_a_wrong_command_says_what_where_and_what_to_do(
     assert "Traceback" not in done.stderr
 
 
+def test_a_terminal_without_unicode_gets_the_text_all_the_same() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    shown = subprocess.run([*ASSAY, "workload", "show", "rms_norm"], env=environment, capture_output=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    assert b"\\u221a" in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
