@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from schemas.faults import Misconfigured
@@ -13,9 +14,19 @@ LIBRARIES = ("-ldl",)
 
 
 def default_cache_dir() -> Path:
-    """`$XDG_CACHE_HOME/assay/native`, else `~/.cache/assay/native`."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "assay" / "native"
+    """`$XDG_CACHE_HOME/assay/native`, else `~/.cache/assay/native`; without a writable home, one among temporary files.
+
+    The XDG specification ignores a path that is not absolute.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    root = named if named.is_absolute() else Path.home() / ".cache"
+    if named.is_absolute() or (root.is_absolute() and _may_be_made(root)):
+        return root / "assay" / "native"
+    return Path(tempfile.gettempdir()) / f"assay-native-{os.getuid()}"
+
+
+def _may_be_made(folder: Path) -> bool:
+    return os.access(next(path for path in (folder, *folder.parents) if path.exists()), os.W_OK)
 
 
 def build_once(source: Path, cache_dir: Path | None = None) -> Path:
@@ -23,8 +34,8 @@ def build_once(source: Path, cache_dir: Path | None = None) -> Path:
     compiler = find_compiler()
     folder = cache_dir or default_cache_dir()
     target = folder / f"{source.stem}-{_digest(source, compiler)}"
+    _make_folder(folder)
     if not target.exists():
-        _make_folder(folder)
         _compile(compiler, source, target)
     return target
 
@@ -46,10 +57,14 @@ def _digest(source: Path, compiler: Path) -> str:
 
 
 def _make_folder(folder: Path) -> None:
+    """`folder` is there, and ours alone to change."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise Misconfigured(f"{folder} cannot be made ({error.strerror}): set XDG_CACHE_HOME") from error
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise Misconfigured(f"{folder} can be written by others, and programs are run from it: set XDG_CACHE_HOME")
 
 
 def _compile(compiler: Path, source: Path, target: Path) -> None:
