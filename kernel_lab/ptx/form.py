@@ -92,9 +92,15 @@ class Form:
         if not low <= count <= (high or low):
             raise Unsupported(f"{self.instruction.text} with {count} operands")
 
-    def source(self, which: int | Operand, type_: str) -> int:
-        """The slot that holds an operand's value, as raw bits of the type's width."""
+    def source(self, which: int | Operand, type_: str, *, may_be_wider: bool = False) -> int:
+        """The slot that holds an operand's value, as raw bits of the type's width.
+
+        A register has the type's width; in a store, a conversion and an address it may be wider ("Operand Size
+        Exceeding Instruction-Type Size").
+        """
         operand = self.operands[which] if isinstance(which, int) else which
+        if isinstance(operand, Name) and not may_be_wider:
+            self.registers.expect_width(operand, bits_of(type_))
         slot = self._source(operand, type_)
         self.reads.append(slot)
         return slot

@@ -99,6 +99,11 @@ class Registers:
             return self.constant(self._addresses[name.text], bits)
         return self._special(name)
 
+    def expect_width(self, name: Name, bits: int) -> None:
+        """A register of this name has exactly so many bits."""
+        if name.text in self._types and (width := bits_of(self._types[name.text])) != bits:
+            raise Unsupported(f"{bits} bits from {name.text}, which has {width}")
+
     def predicate(self, name: Name) -> int:
         """The slot of a guard, which is a .pred register."""
         if self._types.get(name.text) != "pred":

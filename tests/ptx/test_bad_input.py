@@ -68,6 +68,7 @@ def test_a_module_that_the_executor_cannot_run_is_refused(old: str, new: str, sa
         ("sm_80", "add.wobble.f32 %f3, %f2, %f1;"),
         ("sm_80", "add.f32 %f3, %f2;"),
         ("sm_80", "@%rd5 add.f32 %f3, %f2, %f1;"),
+        ("sm_80", "add.f32 %f3, %rd5, %f1;"),
         ("sm_90", "wgmma.fence.sync.aligned;"),
         ("sm_90", "tcgen05.wait::ld.sync.aligned;"),
     ],

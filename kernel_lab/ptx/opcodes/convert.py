@@ -24,7 +24,7 @@ def bind_cvt(form: "Form") -> Step:
     """cvt.d.a: the source may be a wider register, whose lower bits count."""
     form.expect(2)
     to, of = form.types
-    source, target = form.source(1, of), form.target(0, bits_of(to), signed=is_signed(to))
+    source, target = form.source(1, of, may_be_wider=True), form.target(0, bits_of(to), signed=is_signed(to))
     lanes = _lanes(form, to, of)
     width = form.registers.width(source)
     if width > bits_of(of):

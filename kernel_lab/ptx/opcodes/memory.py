@@ -91,7 +91,7 @@ def place_of(form: "Form", which: int, space: str) -> Place:
     if not form.registers.is_register(base.text):
         address = form.registers.address_of(base.text) + operand.offset
         return Place(space, form.registers.constant(address, width), None, width)
-    slot = form.source(base, "b32")
+    slot = form.source(base, "b32", may_be_wider=True)
     width = form.registers.width(slot)
     kind = np.uint64 if width == 64 else np.uint32
     offset = kind(operand.offset % (1 << width)) if operand.offset else None
@@ -279,7 +279,7 @@ def bind_store(form: "Form") -> Step:
     strong = bool(form.flags & STRONG)
     access = Access(form.site, bits // 8 * count, strong)
     place = place_of(form, 0, space)
-    sources = [form.source(item, form.type) for item in form.parts(1)]
+    sources = [form.source(item, form.type, may_be_wider=True) for item in form.parts(1)]
     if len(sources) != count or bits not in (8, 16, 32, 64):
         raise Unsupported(form.instruction.text)
     cut = np.dtype(f"u{bits // 8}")
