@@ -137,24 +137,29 @@ class _Layouts:
         )  # fmt: skip
 
     def _buffers(self) -> dict[int, int]:
-        """Every buffer has a region; the address by argument index. One array object given twice is one region."""
+        """Every buffer has a region; the address by argument index. A Buffer given twice is one region: in place."""
         parameters, args = self.function.parameters, self.launch.args
         if len(args) != len(parameters):
             refuse(f"{self.function.name} takes {len(parameters)} parameters; {len(args)} were given")
         names: set[str] = set()
+        regions: dict[int, Region] = {}
         pointers: dict[int, int] = {}
         for index, arg in enumerate(args):
-            if not isinstance(arg, Buffer):
-                continue
-            _check_buffer(arg, names)
-            region = self.arena.add(arg.name, arg.array.nbytes, arg.role)
-            if self.arena.size > MOST_BUFFER_BYTES:
-                refuse(f"the buffers are larger than {MOST_BUFFER_BYTES} bytes together")
-            self.contents.append((region, None if arg.role == "out" else arg.array))
-            if arg.role != "in":
-                self.outputs.append((arg, region))
-            pointers[index] = region.start
+            if isinstance(arg, Buffer):
+                if id(arg) not in regions:
+                    _check_buffer(arg, names)
+                    regions[id(arg)] = self._buffer(arg)
+                pointers[index] = regions[id(arg)].start
         return pointers
+
+    def _buffer(self, buffer: Buffer) -> Region:
+        region = self.arena.add(buffer.name, buffer.array.nbytes, buffer.role)
+        if self.arena.size > MOST_BUFFER_BYTES:
+            refuse(f"the buffers are larger than {MOST_BUFFER_BYTES} bytes together")
+        self.contents.append((region, None if buffer.role == "out" else buffer.array))
+        if buffer.role != "in":
+            self.outputs.append((buffer, region))
+        return region
 
     def _variables(self) -> None:
         dynamic: list[Variable] = []

@@ -40,7 +40,7 @@ class GlobalMemory(Checked):
         rows = (addresses >> UNSIGNED(size.bit_length() - 1)).view(np.int64)
         if int(np.bitwise_or.reduce(addresses)) & (size - 1):
             self.misaligned(g, access, addresses)
-        entries = np.take(self.shadow.rows(self.shadow.written, size), rows, axis=0, mode="clip")
+        entries = self.shadow.rows(self.shadow.written, size).take(rows, 0, None, "clip")
         worst = int(entries.max())
         if worst != self.read_only:
             if worst > 0:
@@ -64,10 +64,10 @@ class GlobalMemory(Checked):
         rows = (addresses >> UNSIGNED(size.bit_length() - 1)).view(np.int64)
         if int(np.bitwise_or.reduce(addresses)) & (size - 1):
             self.misaligned(g, access, addresses)
-        entries = np.take(self.shadow.rows(self.shadow.written, size), rows, axis=0, mode="clip")
+        entries = self.shadow.rows(self.shadow.written, size).take(rows, 0, None, "clip")
         if int(entries.view(UNSIGNED).max()) > 1:
             return rows, self.judge_write(g, access, addresses, entries, rows)
-        readers = np.take(self.shadow.rows(self.shadow.read, size), rows, axis=0, mode="clip")
+        readers = self.shadow.rows(self.shadow.read, size).take(rows, 0, None, "clip")
         if readers.any():
             return rows, self.judge_write(g, access, addresses, entries, rows)
         return rows, None

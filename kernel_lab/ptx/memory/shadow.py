@@ -51,7 +51,7 @@ class Shadow:
         before = self.read[granules]
         self.read[granules] = stamps
         winner = self.read[granules]
-        lost = winner != stamps
+        lost = thread_of(winner) != thread_of(stamps)
         if lost.any():
             self._second(granules[lost], stamps[lost], winner[lost], floor)
         earlier = (before >= max(floor, 1)) & (thread_of(before) != thread_of(winner))

@@ -13,8 +13,8 @@ from kernel_lab.ptx.report import Kind
 
 Array = np.ndarray
 UNSIGNED = np.uint64
-LOG_LIMIT = 256
-"""Chosen: reads are only remembered where a write or a barrier of some CTAs follows; a full log is written down."""
+LOG_LIMIT = 1 << 19
+"""Chosen, in lanes: reads are only remembered where a write or a barrier of some CTAs follows, or the log is full."""
 
 
 class SharedMemory(Checked):
@@ -32,6 +32,7 @@ class SharedMemory(Checked):
         self.uninitialised = self.read_only = -1
         self.ctas = ctas
         self._log: list[tuple[Array, Array, int]] = []
+        self._logged = 0
         one = Shadow(self.stride, granule, 5, 1)
         for region in layout.regions:
             one.mark(region.start, region.stop, self.uninitialised)
@@ -43,7 +44,7 @@ class SharedMemory(Checked):
         self.shadow.written.reshape(self.ctas, -1)[:] = self._blank
         self.shadow.read.fill(0)
         self.shadow.other.fill(0)
-        self._log.clear()
+        self.forget_reads()
 
     def owner(self, address: int) -> tuple[str, str]:
         """The variable of a shared address."""
@@ -61,28 +62,31 @@ class SharedMemory(Checked):
     def rows_to_read(self, g: Group, access: Access, addresses: Array) -> Array:
         """The rows that these addresses read, after every check."""
         rows = self.rows(g, access, addresses)
-        entries = np.take(self.shadow.rows(self.shadow.written, access.size), rows, axis=0, mode="clip")
+        entries = self.shadow.rows(self.shadow.written, access.size).take(rows, 0, None, "clip")
         if int(entries.view(UNSIGNED).max()) >= self.order.floor:
             self.judge_read(g, access, addresses, entries)
         if self.words.check_race and not access.updates:
-            log = self._log
-            log.append((rows, g.r[THREAD] + self.order.stamp(access.strong), access.size))
-            if len(log) > LOG_LIMIT:
+            self._log.append((rows, g.r[THREAD] + self.order.stamp(access.strong), access.size))
+            self._logged += rows.size
+            if self._logged > LOG_LIMIT:
                 self.flush_reads()
         return rows
 
     def forget_reads(self) -> None:
         """All CTAs passed a barrier: who read before can conflict with nobody."""
         self._log.clear()
+        self._logged = 0
 
     def flush_reads(self) -> None:
         """The logged reads are in the shadow."""
-        floor = self.order.floor
-        for logged, stamps, size in self._log:
-            rows = np.clip(logged, 0, self.bytes.size // size - 1)
-            count = size // self.shadow.granule
-            self.shadow.remember(self.shadow.granules(rows, size), np.repeat(stamps, count), floor)
-        self._log.clear()
+        if not self._log:
+            return
+        for size in {size for _, _, size in self._log}:
+            rows = np.concatenate([rows for rows, _, this in self._log if this == size])
+            stamps = np.concatenate([stamps for _, stamps, this in self._log if this == size])
+            granules = self.shadow.granules(np.clip(rows, 0, self.bytes.size // size - 1), size)
+            self.shadow.remember(granules, np.repeat(stamps, size // self.shadow.granule), self.order.floor)
+        self.forget_reads()
 
     def rows_to_write(self, g: Group, access: Access, addresses: Array) -> tuple[Array, Array | None]:
         """The rows that these addresses write, and the lanes that may (None: all), after every check."""
@@ -90,10 +94,10 @@ class SharedMemory(Checked):
             self.flush_reads()
         rows = self.rows(g, access, addresses)
         size, floor = access.size, self.order.floor
-        entries = np.take(self.shadow.rows(self.shadow.written, size), rows, axis=0, mode="clip")
+        entries = self.shadow.rows(self.shadow.written, size).take(rows, 0, None, "clip")
         if int(entries.max()) >= floor:
             return rows, self.judge_write(g, access, addresses, entries, rows)
-        readers = np.take(self.shadow.rows(self.shadow.read, size), rows, axis=0, mode="clip")
+        readers = self.shadow.rows(self.shadow.read, size).take(rows, 0, None, "clip")
         if int(readers.max()) >= floor:
             return rows, self.judge_write(g, access, addresses, entries, rows)
         return rows, None

@@ -55,13 +55,17 @@ def fma32(mode: str) -> Ternary:
 
 def fma32_nearest(a: Array, b: Array, c: Array) -> Array:
     """To nearest. float64 holds the product exactly; rounding its sum again to float32 can only go wrong on the middle
-    between two floats, or where the result is subnormal and the middle lies elsewhere: then the slow way decides."""
+    between two floats, or where the result is subnormal and the middle lies elsewhere: there the slow way decides."""
     total = a.astype(F8)
     total = total * b
     total = total + c
     near = total.astype(F4)
-    if np.count_nonzero((total.view(U8) & LOW_29) == HALF_29) or np.count_nonzero(is_subnormal32(near)):
-        return fma32_odd(a, b, c, "rn")
+    doubtful = (total.view(U8) & LOW_29) == HALF_29
+    doubtful |= is_subnormal32(near)
+    if np.count_nonzero(doubtful):
+        lanes = np.flatnonzero(doubtful)
+        x, y, z = (value[lanes] if value.size > 1 else value for value in (a, b, c))
+        near[lanes] = fma32_odd(x, y, z, "rn")
     return near
 
 
