@@ -1,10 +1,10 @@
-// assay: {"grid": ["ceildiv(T, 32)", "H", 1], "block": [128, 1, 1]}
+// assay: {"grid": ["ceildiv(T, 32)", "H", 1], "block": [256, 1, 1]}
 // Causal attention over q, k, v, o [H,T,64] with the softmax online (arXiv 1805.02867): o = softmax(scale·q kᵀ) v.
-// Four lanes share a query, each with 16 of its 64 channels; keys and values pass through shared memory, 32 at a time.
+// Eight lanes share a query, each with 8 of its 64 channels; keys and values pass through shared memory, 32 at a time.
 #define D 64
 #define TILE 32
 #define STEP 8
-#define PART 16
+#define PART 8
 #define LOWEST __int_as_float(0xff800000)  // minus infinity
 
 extern "C" __global__ void attention(const float *q, const float *k, const float *v, float *o, int64_t H, int64_t T,
@@ -13,8 +13,8 @@ extern "C" __global__ void attention(const float *q, const float *k, const float
   __shared__ __align__(16) float values[TILE][D];
   int64_t head = (int64_t)blockIdx.y * T * D;
   int64_t first = (int64_t)blockIdx.x * TILE;
-  int64_t query = first + threadIdx.x / 4;
-  int part = threadIdx.x % 4 * PART;
+  int64_t query = first + threadIdx.x / 8;
+  int part = threadIdx.x % 8 * PART;
 
   float mine[PART], sum[PART];
   for (int c = 0; c < PART; ++c) {
@@ -40,6 +40,7 @@ extern "C" __global__ void attention(const float *q, const float *k, const float
         }
         dot += __shfl_xor_sync(0xffffffffu, dot, 1);
         dot += __shfl_xor_sync(0xffffffffu, dot, 2);
+        dot += __shfl_xor_sync(0xffffffffu, dot, 4);
         score[j] = start + step + j <= query ? dot : LOWEST;
         new_top = fmaxf(new_top, score[j]);
       }
