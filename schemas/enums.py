@@ -85,7 +85,6 @@ class Reason(StrEnum):
     COUNTEREXAMPLE = "counterexample"
     LEFT_THREADS = "left_threads"
     NOT_DETERMINISTIC = "not_deterministic"
-    TOO_SLOW = "too_slow"
     FORGED_CLOCK = "forged_clock"
 
 

@@ -30,6 +30,7 @@ def claim(settings: Settings) -> Iterator[None]:
     with (settings.run_dir / "factory.lock").open("a+") as lock:
         _lock(lock.fileno(), folder)
         _forget_killed_run(settings.run_dir)
+        shutil.rmtree(settings.temporary, ignore_errors=True)
         yield
 
 

@@ -18,6 +18,7 @@ from services.runtime.nats_bus import NatsBus
 from services.runtime.settings import Settings, read_settings
 
 STATE_FILE = "factory.json"
+SUPERVISOR_LOG = "supervisor.log"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,20 @@ def find(settings: Settings) -> Endpoints:
     try:
         found = Endpoints(**json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError):
-        raise Transient(f"no factory is running in {settings.data_dir}; start one with `assay up`") from None
+        last = _last_words(settings.data_dir / SUPERVISOR_LOG)
+        raise Transient(f"no factory is running in {settings.data_dir}; start one with `assay up`{last}") from None
     if found.pid is not None and not alive(found.pid):
         raise Transient(f"the factory in {settings.data_dir} was killed; `assay up` goes on where it was")
     return found
+
+
+def _last_words(log: Path) -> str:
+    """Why the last supervisor ended, when it ended by a fault."""
+    try:
+        said = log.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return f". The last one ended: {said[-2000:].removeprefix('assay: ')}" if said.startswith("assay: ") else ""
 
 
 def alive(pid: int) -> bool:

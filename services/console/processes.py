@@ -10,7 +10,7 @@ from pathlib import Path
 
 from infra.embedded.tether import tethered
 from schemas.faults import Fault, Misconfigured, Transient
-from services.console.endpoints import STATE_FILE, alive, find
+from services.console.endpoints import STATE_FILE, SUPERVISOR_LOG, alive, find
 from services.console.supervisor import COPIES_FLAG
 from services.runtime.settings import PREFIX, Settings, environment_of
 
@@ -40,7 +40,7 @@ class Started:
 
 def start_factory(settings: Settings, copies: dict[str, int], *, tied: bool) -> Started:
     """A factory serves the data folder. `tied`: it ends with this process. Raises Fault with the supervisor's words."""
-    log = settings.data_dir / "supervisor.log"
+    log = settings.data_dir / SUPERVISOR_LOG
     _require_folder(settings.data_dir)
     command = [sys.executable, "-m", "services.console.supervisor"]
     command += [f"{COPIES_FLAG}{service}={count}" for service, count in copies.items()]
@@ -85,7 +85,7 @@ def _serves(pid: int, settings: Settings) -> bool:
 def _require_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "supervisor.log").touch()
+        (folder / SUPERVISOR_LOG).touch()
     except OSError as error:
         raise Misconfigured(
             f"cannot write to the data folder {folder} ({error.strerror}); set ASSAY_DATA to a folder of yours"

@@ -109,7 +109,7 @@ def report_goal(goal_id: str, recorded: Iterable[Recorded[Any]]) -> GoalReport:
         tally=_tally(facts),
         rejects=_rejects(facts),
         lessons=_lessons(facts, champion),
-        machine=_machine(facts, race.race.machine if race else baselines.race.machine if baselines else ""),
+        machine=_machine(facts),
     )
 
 
@@ -324,8 +324,13 @@ def _shapes(facts: GoalFacts) -> tuple[str, ...]:
     return (asked,) if isinstance(asked, str) else tuple(shape_text(shape.axes) for shape in asked)
 
 
-def _machine(facts: GoalFacts, place: str) -> MachineProfile | None:
-    """The latest profile of the machine that `place` (`route/host`) names."""
-    profiles = [fact.profile for fact in facts.all(MachineObserved)]
-    there = [profile for profile in profiles if f"{profile.machine.route}/{profile.host}" == place]
+def _machine(facts: GoalFacts) -> MachineProfile | None:
+    """The goal's machine as it was last seen before it was raced on: what it became later is another story."""
+    raced: list[Recorded[RaceFinished | BaselineChosen]] = []
+    raced += [*facts.recorded(RaceFinished)[-1:], *facts.recorded(BaselineChosen)[-1:]]
+    if not raced:
+        return None
+    place, until = raced[0].fact.race.machine, raced[0].position
+    seen = [one.fact.profile for one in facts.recorded(MachineObserved) if one.position < until]
+    there = [profile for profile in seen if f"{profile.machine.route}/{profile.host}" == place]
     return there[-1] if there else None

@@ -223,6 +223,8 @@ def require_tools(settings: Settings) -> None:
     """A compiler and an isolation are here. Raises Misconfigured, saying how to get them, before anything starts."""
     find_compiler()
     isolation(settings.isolation)
+    if settings.metrics_port:
+        raise Misconfigured("ASSAY_METRICS_PORT is one port, and a factory has several processes; leave it out here")
 
 
 def parse_copies(texts: list[str]) -> dict[str, int]:

@@ -75,6 +75,8 @@ def _at(value: Any, path: tuple[int | str, ...]) -> Any:
 
 
 def _hint(type_: str, path: tuple[int | str, ...], model: type[Model]) -> str:
+    if type_ == "enum" and path == ("target",):
+        return "GPU targets are not part of this version"
     if type_ != "extra_forbidden":
         return ""
     name = str(path[-1])

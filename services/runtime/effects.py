@@ -3,10 +3,13 @@
 import asyncio
 import os
 import pickle
+import shutil
 import signal
 import sys
+import tempfile
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.faults import Bug, Transient
@@ -33,6 +36,7 @@ class EffectProcess:
         self._opening = Opening(entry, settings)
         self._inherited = inherited
         self._child: Process | None = None
+        self._folder: Path | None = None
         self.starts = 0
 
     @property
@@ -66,8 +70,14 @@ class EffectProcess:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         await child.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _spawn(self) -> Process:
+        """The child makes its temporary files in a folder of its own, which goes when it is killed over its work."""
+        temporary = self._opening.settings.temporary
+        temporary.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="effect-", dir=temporary.absolute()))
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -76,6 +86,7 @@ class EffectProcess:
             stdin=PIPE,
             stdout=PIPE,
             pass_fds=self._inherited,
+            env=os.environ | {"TMPDIR": str(self._folder)},
             start_new_session=True,
         )
 

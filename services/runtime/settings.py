@@ -97,6 +97,11 @@ class Settings(BaseSettings):
         return self.quiet_dir or self.data_dir / "quiet"
 
     @property
+    def temporary(self) -> Path:
+        """Where effects make their temporary files. What a killed one left is cleared when a factory starts."""
+        return self.data_dir / "tmp"
+
+    @property
     def run_dir(self) -> Path:
         """Where running processes say who they are."""
         return self.data_dir / "run"

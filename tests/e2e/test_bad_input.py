@@ -171,6 +171,14 @@ def test_a_second_factory_in_the_same_folder_is_told_of_the_first(factory: Facto
     assert "is running" in again.stderr
 
 
+def test_a_fixed_metrics_port_is_refused_and_status_says_why_the_factory_ended(factory: Factory) -> None:
+    factory.environment["ASSAY_METRICS_PORT"] = "19999"
+    done = factory.run("up")
+    assert done.returncode == 2
+    assert "ASSAY_METRICS_PORT" in done.stderr
+    assert "ASSAY_METRICS_PORT" in factory.run("status").stderr
+
+
 def test_without_a_compiler_nothing_starts_and_the_mend_is_named(factory: Factory, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()

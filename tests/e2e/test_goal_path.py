@@ -33,6 +33,9 @@ def test_a_goal_from_the_command_line_ends_with_a_champion_and_a_verified_log(fa
     assert factory.json("events", "verify")["intact"] is True
     champion = factory.json("champion", "show", "g1")
     assert champion["comparison"]["kind"] == "hold_out"
+    why = factory.run("events", "causation", facts[-1]["id"], "-o", "json")
+    assert json.loads(why.stdout)[0]["type"] == "goal.accepted.v1"
+    assert why.stderr == ""
     first, _second = factory.json("leaderboard")
     assert (first["candidate_id"], first["champion"]) == (champion["candidate_id"], True)
 

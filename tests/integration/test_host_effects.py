@@ -144,3 +144,19 @@ async def _child_of(pid: int) -> int:
 
     await until(born)
     return int(children.read_text().split()[0])
+
+
+async def test_a_killed_effect_leaves_no_temporary_file(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    effect = EffectProcess("tests.fixtures.littering_effect:open_effect", settings)
+    await effect.start()
+    working = asyncio.create_task(effect.perform("work"))
+
+    async def littered() -> bool:
+        return any(settings.temporary.rglob("litter"))
+
+    await until(littered)
+    working.cancel()
+    await asyncio.wait({working})
+    await effect.close()
+    assert not list(settings.temporary.iterdir())

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,3 +274,23 @@ def test_a_lost_object_that_cannot_be_built_to_its_digest_is_no_verdict(
     judgement = open_effect(settings)(replace(work, build=work.build.model_copy(update={"object": gone})))
     assert judgement.verdict is JudgedAs.NO_VERDICT
     assert "0000" in (judgement.message or "")
+
+
+def test_an_earlier_verdicts_seeds_judge_the_same_way_from_the_command_line(tmp_path: Path) -> None:
+    kernel, verdict = tmp_path / "k.c", tmp_path / "verdict.json"
+    kernel.write_bytes(PLAIN.source)
+
+    def judged(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "services.console", "candidate", "verify", str(kernel)]
+        return subprocess.run(
+            [*command, "--workload", "rms_norm", *arguments], capture_output=True, text=True, check=False
+        )
+
+    first = judged("-o", "json")
+    verdict.write_text(first.stdout, encoding="utf-8")
+    again = judged("-o", "json", "--seeds", str(verdict))
+    for key in ("verdict", "seeds", "worst"):
+        assert json.loads(again.stdout)[key] == json.loads(first.stdout)[key]
+    refused = judged("--seeds", str(kernel))
+    assert refused.returncode == 2
+    assert "no verdict with seeds" in refused.stderr

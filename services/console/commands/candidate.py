@@ -118,6 +118,10 @@ def verify(
     target: TargetOption = Target.CPU,
     shapes: ShapesOption = "small",
     cheap: Annotated[bool, typer.Option("--cheap", help="Stop after rung V3.")] = False,
+    seeds: Annotated[
+        Path | None,
+        typer.Option("--seeds", help="An earlier verdict (-o json): judge by its seeds, not by fresh ones."),
+    ] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Judge one file. Exit 0 verified, 1 rejected, 8 no verdict.
@@ -125,9 +129,9 @@ def verify(
     Example: assay candidate verify kernel.c --workload rms_norm -o json
     """
     settings, op = read_settings(), find(workload)
-    chosen = _inputs(target, op, shapes)
+    chosen, known = _inputs(target, op, shapes), _seeds(seeds) if seeds else None
     with Device(settings.quiet).held_blocking(Quiet.SHARED):
-        judgement = verify_file(file, op, chosen, cheap, settings.isolation)
+        judgement = verify_file(file, op, chosen, cheap, settings.isolation, known)
     _show_judgement(judgement, output)
 
 
@@ -155,6 +159,17 @@ def measure(
         _show_judgement(found, output)
     emit_record(_measured_record(found), output, lambda: _measured_text(found))
     exit_with(Exit.UNFIT if found.comparison.verdict in (Verdict.INVALID, Verdict.UNFIT) else Exit.OK)
+
+
+def _seeds(path: Path) -> dict[str, int]:
+    """The seeds of an earlier verdict. Raises Misconfigured."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["seeds"]
+        return {str(name): int(seed) for name, seed in found.items()}
+    except OSError as error:
+        raise Misconfigured(f"{path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Misconfigured(f"{path}: no verdict with seeds; keep what `candidate verify -o json` printed") from error
 
 
 def _inputs(target: Target, workload: Workload, shapes: str) -> tuple[Shape, ...]:
@@ -212,4 +227,4 @@ def _judgement_text(judgement: Judgement) -> None:
         out.print(
             f"  worst: {worst.output}{list(worst.index)} on {worst.distribution} {worst.axes}{margin}", markup=False
         )
-    say(f"isolation {judgement.isolation}; seeds are in -o json, and judge it again the same way")
+    say(f"isolation {judgement.isolation}; `-o json` has the seeds: kept in a file, --seeds judges by them again")
