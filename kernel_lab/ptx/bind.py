@@ -54,7 +54,7 @@ def refuse(message: str) -> NoReturn:
 def bind(module: Module, launch: Launch, checks: Checks) -> Bound:
     """The launch on its entry, or LaunchRefused with what to change."""
     function = entry_of(module, launch)
-    check_size(module, function, launch)
+    check_size(function, launch)
     layout = _Layouts(module, function, launch)
     layout.by_bytes = not checks.alignment
     return layout.bound()
@@ -72,7 +72,7 @@ def entry_of(module: Module, launch: Launch) -> Function:
     return module.functions[launch.entry]
 
 
-def check_size(module: Module, function: Function, launch: Launch) -> None:
+def check_size(function: Function, launch: Launch) -> None:
     """Grid, block and cluster are within the limits of hardware, of the entry and of the executor."""
     for what, sizes, limits in (("grid", launch.grid, GRID_LIMIT), ("block", launch.block, BLOCK_LIMIT)):
         for axis, size, limit in zip("xyz", sizes, limits, strict=True):
@@ -91,7 +91,6 @@ def check_size(module: Module, function: Function, launch: Launch) -> None:
     _check_directives(function, threads, launch)
     if launch.shared_bytes < 0:
         refuse("shared_bytes is negative")
-    del module
 
 
 def _check_directives(function: Function, threads: int, launch: Launch) -> None:

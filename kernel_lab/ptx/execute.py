@@ -6,6 +6,7 @@ from kernel_lab.ptx.bind import Bound, bind
 from kernel_lab.ptx.findings import Findings, Site
 from kernel_lab.ptx.launch import ALL, Checks, Launch
 from kernel_lab.ptx.machine import Machine, OutOfSteps, Stuck
+from kernel_lab.ptx.memory.arena import Region
 from kernel_lab.ptx.memory.globals import GlobalMemory
 from kernel_lab.ptx.memory.local import LocalMemory
 from kernel_lab.ptx.memory.shared import SharedMemory
@@ -137,6 +138,6 @@ def _verdict(findings: Findings, *, timed_out: bool, unsupported: bool) -> Verdi
     return Verdict.UNSUPPORTED if kinds else Verdict.PASS
 
 
-def _content(machine: Machine, region: object, like: np.ndarray) -> np.ndarray:
-    start, stop = region.start, region.stop  # type: ignore[attr-defined]
+def _content(machine: Machine, region: Region, like: np.ndarray) -> np.ndarray:
+    start, stop = region.start, region.stop
     return machine.memory.bytes[start:stop].copy().view(like.dtype).reshape(like.shape)

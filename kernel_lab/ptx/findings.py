@@ -1,7 +1,8 @@
 """What the checkers saw: one diagnostic per kind and instruction, the first occurrence in full, the rest counted."""
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Findings:
 
     def __init__(self, padded: int) -> None:
         self._padded = padded
-        self._found: dict[tuple[Kind, int], list[Diagnostic | int]] = {}
+        self._first: dict[tuple[Kind, int, str], Diagnostic] = {}
+        self._counts: Counter[tuple[Kind, int, str]] = Counter()
 
     def add(
         self,
@@ -45,27 +47,19 @@ class Findings:
         owner: Owner | None = None,
     ) -> None:
         """These threads did this here; `owner` names the buffer of an address."""
-        entry = self._found.get((kind, site.line))
-        if entry is not None:
-            entry[1] += threads.size  # type: ignore[operator]
+        key = kind, site.line, site.opcode
+        self._counts[key] += max(threads.size, 1)
+        if key in self._first:
             return
         thread = int(threads[0]) if threads.size else -1
         cta, lane = divmod(thread, self._padded) if thread >= 0 else (-1, -1)
         address = None if addresses is None else int(addresses[0])
         buffer, where = owner(address) if owner and address is not None else (None, "")
         message = f"{message}, {where}" if where else message
-        self._found[kind, site.line] = [
-            Diagnostic(kind, site.line, site.source_line, site.opcode, lane, cta, address, buffer, message),
-            max(threads.size, 1),
-        ]
+        self._first[key] = Diagnostic(
+            kind, site.line, site.source_line, site.opcode, lane, cta, address, buffer, message
+        )
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """All of them, in order of first occurrence."""
-        return tuple(_counted(diagnostic, count) for diagnostic, count in self._found.values())
-
-
-def _counted(diagnostic: Diagnostic | int, count: Diagnostic | int) -> Diagnostic:
-    assert isinstance(diagnostic, Diagnostic)
-    assert isinstance(count, int)
-    fields = {name: getattr(diagnostic, name) for name in diagnostic.__dataclass_fields__}
-    return Diagnostic(**{**fields, "count": count})
+        return tuple(replace(first, count=self._counts[key]) for key, first in self._first.items())

@@ -111,7 +111,7 @@ class Order:
 
     def hear(self, readers: Array, writers: Array) -> None:
         """Threads of the reading CTAs saw a strong write of the writing CTAs."""
-        for reader, writer in {*zip(readers.tolist(), writers.tolist(), strict=True)}:
+        for reader, writer in np.unique(np.stack([readers, writers]), axis=1).T.tolist():
             if reader != writer and writer in self.released:
                 self.handed[reader, writer] = self.released[writer]
 

@@ -203,7 +203,7 @@ class Program:
             tracked = {slot: self.registers.reserve(never) for slot in sorted(slots)}
         for block in self.blocks:
             for position, code in enumerate(block.codes):
-                step = _guarded(code, self.machine) if code.guard else code.step
+                step = _guarded(code) if code.guard else code.step
                 checks = [slot for slot in dict.fromkeys(code.inputs) if (block.index, position, slot) in suspects]
                 step = self._tracking(step, code, tracked, checks)
                 if step is not _nothing:
@@ -297,11 +297,11 @@ def _go_to(target: int) -> End:
     return lambda g: target  # noqa: ARG005  (every end takes the group)
 
 
-def _guarded(code: Code, machine: "Machine") -> Step:
+def _guarded(code: Code) -> Step:
     """The step for the lanes whose guard holds."""
     assert code.guard is not None
     slot, negated = code.guard
-    body = _blended(code) if code.role is Role.PURE else _partial(code, machine)
+    body = _blended(code) if code.role is Role.PURE else _partial(code)
 
     def run(g: Group) -> None:
         chosen = ~g.r[slot] if negated else g.r[slot]
@@ -327,11 +327,10 @@ def _blended(code: Code) -> Callable[[Group, np.ndarray], None]:
     return run
 
 
-def _partial(code: Code, machine: "Machine") -> Callable[[Group, np.ndarray], None]:
+def _partial(code: Code) -> Callable[[Group, np.ndarray], None]:
     """Memory: the chosen lanes do it as a group of their own."""
     step, writes = code.step, code.writes
     needed = tuple(dict.fromkeys((*range(HIDDEN), *code.reads, *writes)))
-    del machine
 
     def run(g: Group, chosen: np.ndarray) -> None:
         inner = g.part(chosen, needed, g.block)

@@ -79,6 +79,10 @@ class Checked(ABC):
     def judge_read(self, g: Group, access: Access, addresses: Array, entries: Array) -> None:
         """Reports what is wrong with reading granules that carry these entries (one row per lane)."""
         threads, entries, addresses = self._flat(g, access, addresses, entries)
+        written = "written by thread {} of CTA {}"
+        if int(entries.min()) > 1 and int(entries.max()) < PENDING:
+            self._conflicts(access, threads, addresses, entries, None, written)
+            return
         self._out_of_bounds(access, threads, addresses, entries >= RED)
         pending = (entries >= PENDING) & (entries < RED)
         if pending.any():
@@ -87,8 +91,7 @@ class Checked(ABC):
             blank = entries == self.uninitialised
             if blank.any():
                 self._add(self.words.uninitialised, access, threads, addresses, blank, "nobody wrote what is read here")
-        stamped = (entries > 1) & (entries < PENDING)
-        self._conflicts(access, threads, addresses, entries, stamped, "written by thread {} of CTA {}")
+        self._conflicts(access, threads, addresses, entries, (entries > 1) & (entries < PENDING), written)
 
     def judge_write(self, g: Group, access: Access, addresses: Array, entries: Array, rows: Array) -> Array | None:
         """Reports what is wrong with writing; the lanes that may write, or None for all."""
@@ -137,14 +140,20 @@ class Checked(ABC):
             self._add(Kind.ASYNC_BEFORE_WAIT, access, threads, addresses, where, message)
 
     def _conflicts(
-        self, access: Access, threads: Array, addresses: Array, entries: Array, where: Array, message: str
+        self, access: Access, threads: Array, addresses: Array, entries: Array, where: Array | None, message: str
     ) -> None:
-        if not self.words.check_race or not where.any():
+        """Reports the accesses (None: all) that race with the ones that left these entries."""
+        if not self.words.check_race:
             return
         if access.strong:
-            where = where & ((entries & 1) == 0)
-        chosen = np.flatnonzero(where)
-        chosen = chosen[self.order.unordered(threads[chosen], entries[chosen])]
+            weak = (entries & 1) == 0
+            where = weak if where is None else where & weak
+        if where is None:
+            chosen = np.flatnonzero(self.order.unordered(threads, entries))
+        else:
+            chosen = np.flatnonzero(where)
+            if chosen.size:
+                chosen = chosen[self.order.unordered(threads[chosen], entries[chosen])]
         if not chosen.size:
             return
         handed = self.order.handed_over(threads[chosen], entries[chosen])

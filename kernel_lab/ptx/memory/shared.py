@@ -13,7 +13,7 @@ from kernel_lab.ptx.report import Kind
 
 Array = np.ndarray
 UNSIGNED = np.uint64
-LOG_LIMIT = 1 << 19
+LOG_LIMIT = 1 << 16
 """Chosen, in lanes: reads are only remembered where a write or a barrier of some CTAs follows, or the log is full."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernel_lab.ptx.form import DTYPES, bits_of
 from kernel_lab.ptx.opcodes.lanes import SIGNED, Array, Lanes, alu, is_signed, plain, step_of
-from kernel_lab.ptx.opcodes.table import Opcode, Step, words
+from kernel_lab.ptx.opcodes.table import Opcode, Step, Unsupported, words
 
 if TYPE_CHECKING:
     from kernel_lab.ptx.form import Form
@@ -52,8 +52,6 @@ def bind_funnel(form: "Form") -> Step:
 def bind_lop3(form: "Form") -> Step:
     """lop3: any function of three bits, by its truth table."""
     if form.flags:
-        from kernel_lab.ptx.opcodes.table import Unsupported
-
         raise Unsupported("lop3 with a predicate result")
     form.expect(5)
     table = form.integer(4) & 0xFF

@@ -1,5 +1,6 @@
 """cp.async.bulk in one dimension, and cp.async's arrival at an mbarrier."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +70,7 @@ def bind_to_shared(form: "Form") -> Step:
     return run
 
 
-def _size_check(form: "Form"):  # type: ignore[no-untyped-def]
+def _size_check(form: "Form") -> Callable[[Group, list[int]], None]:
     machine, site = form.machine, form.site
 
     def check(g: Group, sizes: list[int]) -> None:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernel_lab.ptx.form import DTYPES, Target, bits_of
+from kernel_lab.ptx.form import DTYPES, bits_of
 from kernel_lab.ptx.group import Group
 from kernel_lab.ptx.numbers import rounding
 from kernel_lab.ptx.numbers.formats import from_bf16, from_f16
-from kernel_lab.ptx.opcodes.lanes import FLOAT, SIGNED, Array, alu, is_signed, plain, step_of
+from kernel_lab.ptx.opcodes.lanes import FLOAT, SIGNED, Array, is_signed, step_of
 from kernel_lab.ptx.opcodes.table import Opcode, Step, Unsupported, words
 
 if TYPE_CHECKING:
@@ -214,4 +214,3 @@ ENTRIES = (
         "slct", SECTION, 0, bind_slct, frozenset(f"{t}.{c}" for t in SELECTABLE for c in ("s32", "f32")), words("ftz")
     ),
 )
-__all__ = ["ENTRIES", "Target", "alu", "plain"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from kernel_lab.ptx.form import DTYPES, Target, bits_of
 from kernel_lab.ptx.group import Group
-from kernel_lab.ptx.opcodes.table import Bind, Step
+from kernel_lab.ptx.opcodes.table import Bind, Step, Unsupported
 
 if TYPE_CHECKING:
     from kernel_lab.ptx.form import Form
@@ -89,8 +89,6 @@ def narrowed(form: "Form", index: int, type_: str) -> int:
     slot = form.source(index, type_)
     width, bits = form.registers.width(slot), bits_of(type_)
     if width != bits:
-        from kernel_lab.ptx.opcodes.table import Unsupported
-
         raise Unsupported(f"{form.instruction.text} on a register of {width} bits")
     return slot
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from kernel_lab.ptx.form import bits_of
+from kernel_lab.ptx.form import Target, bits_of
 from kernel_lab.ptx.group import Group
 from kernel_lab.ptx.memory.checked import Access
 from kernel_lab.ptx.memory.windows import LOCAL_WINDOW, SHARED_WINDOW
@@ -239,9 +239,9 @@ def _load_scalar(fetch: Fetch, place: Place, slot: int) -> Step:
     return run
 
 
-def _load_wider(fetch: Fetch, place: Place, target: object) -> Step:
+def _load_wider(fetch: Fetch, place: Place, target: Target) -> Step:
     def run(g: Group) -> None:
-        target.put(g.r, fetch(g, place))  # type: ignore[attr-defined]
+        target.put(g.r, fetch(g, place))
 
     return run
 

@@ -1,10 +1,11 @@
 """shfl, vote, match, redux, elect and activemask: lanes of a warp exchange values."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kernel_lab.ptx.form import DTYPES, bits_of
+from kernel_lab.ptx.form import DTYPES
 from kernel_lab.ptx.group import Group
 from kernel_lab.ptx.opcodes.lanes import SIGNED, Array, is_signed
 from kernel_lab.ptx.opcodes.table import Opcode, Role, Step, words
@@ -73,7 +74,10 @@ def bind_shfl(form: "Form") -> Step:
     return run
 
 
-def absent_reporter(form: "Form"):  # type: ignore[no-untyped-def]
+Reporter = Callable[[Group, Array, str], None]
+
+
+def absent_reporter(form: "Form") -> Reporter:
     """Reports lanes of a warp operation that go wrong."""
     findings, checks, site = form.machine.findings, form.machine.checks, form.site
 
@@ -84,7 +88,7 @@ def absent_reporter(form: "Form"):  # type: ignore[no-untyped-def]
     return report
 
 
-def _check_own_bit(g: Group, mask: Array, absent) -> None:  # type: ignore[no-untyped-def]
+def _check_own_bit(g: Group, mask: Array, absent: Reporter) -> None:
     if mask.shape[0] == 1 and int(mask[0]) == FULL:
         return
     out = np.flatnonzero((g.full(mask) >> g.warps().lane.astype(np.uint32)) & np.uint32(1) == 0)
@@ -250,4 +254,3 @@ ENTRIES = (
     Opcode("elect", SECTION, 2, bind_elect, needs=words("sync"), role=Role.WARP),
     Opcode("activemask", SECTION, 1, bind_activemask, words("b32"), role=Role.EFFECT),
 )
-__all__ = ["ENTRIES", "bits_of"]
