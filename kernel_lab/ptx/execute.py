@@ -20,8 +20,8 @@ from kernel_lab.ptx.syntax.tree import Function, Instruction, Module
 
 MOST_LANES = 1 << 15
 """Chosen: lanes of one wave. More amortise no more overhead and leave the cache."""
-MOST_WAVE_BYTES = 1 << 28
-"""Chosen: shared or local memory of one wave."""
+MOST_WAVE_BYTES = 1 << 24
+"""Chosen: twice the shared or local memory of one wave. Shadows take 6 to 24 times as much."""
 NO_VERDICT = frozenset({Kind.UNPROVEN_HANDOFF, Kind.UNSUPPORTED})
 
 
@@ -99,8 +99,7 @@ def _run_waves(machine: Machine, bound: Bound, padded: int) -> bool:
             )  # fmt: skip
     except OutOfSteps as end:
         site = end.block.codes[0].site if end.block.codes else Site(0, None, "")
-        message = f"{machine.launch.step_budget} steps are spent; these threads were here"
-        machine.findings.add(Kind.STEP_BUDGET, site, end.group.threads, message)
+        machine.findings.add(Kind.STEP_BUDGET, site, end.group.threads, str(end))
         return True
     except Stuck:
         return False

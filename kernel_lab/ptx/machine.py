@@ -28,10 +28,10 @@ IDLE_ROUNDS = 64
 
 
 class OutOfSteps(Exception):
-    """The step budget is spent; `block` was next."""
+    """The run cannot be brought to an end; `block` was next."""
 
-    def __init__(self, group: Group, block: Block) -> None:
-        super().__init__()
+    def __init__(self, group: Group, block: Block, reason: str) -> None:
+        super().__init__(reason)
         self.group, self.block = group, block
 
 
@@ -51,7 +51,7 @@ class Machine:
         self.memory, self.shared, self.local = memory, shared, local
         self.counts = counts
         self.traffic = Traffic()
-        self.is_unsupported = False
+        self.is_unsupported = self.has_later_ctas = False
         self.steps = 0
         self.yields = self.patient = False
         self.idle = 0
@@ -77,6 +77,7 @@ class Machine:
 
     def run_wave(self, wave: Wave) -> None:
         """These CTAs run to their ends."""
+        self.has_later_ctas = wave.first + wave.count < int(np.prod(wave.launch.grid))
         self.order.begin_wave(wave.first, wave.count)
         self.shared.begin_wave()
         self.local.begin_wave()
@@ -171,7 +172,7 @@ class Machine:
             if self.counts:
                 self._count(g, block)
             if self.steps > budget:
-                raise OutOfSteps(g, block)
+                raise OutOfSteps(g, block, f"{budget} steps are spent; these threads were here")
             following = block.end(g)
             turns += 1
             if self._leaves(g, following, turns):
@@ -222,6 +223,8 @@ class Machine:
         groups = sum(len(groups) for groups in self.ready.values())
         if self.idle > IDLE_ROUNDS * groups:
             block = self.program.blocks[g.block]
+            if self.has_later_ctas:
+                raise OutOfSteps(g, block, "these threads wait, perhaps for a CTA that runs in a later wave")
             site = (block.codes or self.program.blocks[max(g.block - 1, 0)].codes)[0].site
             self.findings.add(Kind.DEADLOCK, site, g.threads, "every thread that is left waits for another")
             raise Stuck

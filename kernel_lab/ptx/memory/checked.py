@@ -165,7 +165,7 @@ class Checked(ABC):
     def store(
         self, g: Group, access: Access, addresses: Array, rows: Array, view: Array, values: Array, allowed: Array | None
     ) -> None:
-        """Writes the lanes' values and their stamps; two lanes that write different values to one place race."""
+        """Writes the lanes' values and their stamps. Lanes of one CTA may write one value to one place; others race."""
         stamps = g.r[0] + self.order.stamp(access.strong)
         rows, values = g.full(rows), g.full(values)
         if allowed is not None:
@@ -192,9 +192,11 @@ class Checked(ABC):
         values: Array,
     ) -> None:
         differs = left != values
-        lost = lost & (differs if differs.ndim == 1 else differs.any(axis=1))
+        differs = differs if differs.ndim == 1 else differs.any(axis=1)
+        foreign = thread_of(kept) // self.order.padded != thread_of(stamps) // self.order.padded
+        lost = lost & (differs | foreign)
         if lost.any():
             cta, lane = divmod(int(thread_of(kept[lost][:1])[0]), self.order.padded)
-            message = f"thread {lane} of CTA {cta} writes another value to the same place"
+            message = f"thread {lane} of CTA {cta} writes to the same place in the same instruction"
             addresses = np.broadcast_to(addresses, stamps.shape)
             self._add(self.words.race, access, thread_of(stamps), addresses, lost, message)

@@ -116,6 +116,10 @@ BUGS = (
         @%p st.global.u32 [%out], %r5;""", 32, 2,
     ),
     Bug(
+        "one value from two CTAs", Kind.GLOBAL_RACE, "global_race",
+        f"mov.u32 %r0, 1; {STORE} setp.eq.u32 %p, %i, 1; @%p st.global.u32 [%out+252], 5;", 32, 2,
+    ),
+    Bug(
         "reading what another CTA writes", Kind.GLOBAL_RACE, "global_race",
         f"mov.u32 %r0, 1; {STORE} xor.b32 %r5, %c, 1; mad.lo.u32 %r5, %r5, %r18, %i; mul.wide.u32 %d2, %r5, 4; "
         "add.s64 %d2, %out, %d2; ld.global.u32 %r6, [%d2];", 32, 2,

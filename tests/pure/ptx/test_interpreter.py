@@ -171,6 +171,17 @@ def test_an_endless_loop_times_out_with_its_place() -> None:
     assert (found.line, found.lane, found.cta) == (8, 3, 0)
 
 
+def test_waiting_for_a_cta_of_a_later_wave_times_out() -> None:
+    """The last of 70 CTAs of 1,024 threads frees the first: that may work on hardware, and cannot be told here."""
+    body = f"""
+    setp.eq.u32 %p, %c, 69; setp.eq.u32 %q, %i, 0; mov.u32 %r0, 1; {STORE} @!%q bra END; @!%p bra SPIN;
+    st.volatile.global.u32 [%out+286720], 1; bra END;
+    SPIN: nanosleep.u32 100; ld.volatile.global.u32 %r5, [%out+286720]; setp.eq.u32 %p, %r5, 0; @%p bra SPIN; END:"""
+    report = ran(body, 1024, 70, size=70 * 1024 + 1, role="inout", budget=10_000_000)
+    assert report.verdict is Verdict.TIMEOUT
+    assert report.kinds() == {Kind.STEP_BUDGET}
+
+
 def test_many_ctas_run_in_waves_with_the_same_result() -> None:
     body = f"mad.lo.u32 %r0, %c, 3, %i; {STORE}"
     assert _out(body, 1024, 70) == [3 * c + i for c in range(70) for i in range(1024)]
