@@ -25,6 +25,8 @@ CHANNEL = "{channel}"
 """Stands for the descriptor of the channel in a command line."""
 OPEN_FILES = 256
 """Chosen: a candidate needs ten, torch opens about a hundred while it is imported."""
+LIBRARY_OPEN_FILES = 16_384
+"""Python's mmap keeps a descriptor for each buffer. Chosen: the 2,048 sets of a cold rotation, eight buffers each."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ def _start_library(
     trusted = Sandbox(Isolation("none", "a trusted library"), sandbox.launcher)
     argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, CHANNEL)
     names = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    program = Program(argv, environment=names, bounds=_bounds(limits))
+    program = Program(argv, environment=names, bounds=replace(_bounds(limits), open_files=LIBRARY_OPEN_FILES))
     arm = _open_arm(program, trusted, limits, inputs_writable=inputs_writable)
     arm.hello()
     return arm.load(protocol.load(0, b"", workload.name), ()) or arm

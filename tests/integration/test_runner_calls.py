@@ -3,6 +3,7 @@
 import hashlib
 import resource
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -330,3 +331,13 @@ def test_an_unknown_library_is_a_failure_to_load() -> None:
     outcome = lab_in("bwrap")(None, WORKLOADS["softmax"], 1, Limits(), library="no_such_library")
     assert isinstance(outcome, LoadFailed)
     assert "no_such_library" in outcome.message
+
+
+def test_a_library_is_timed_over_as_many_buffer_sets_as_a_cold_rotation_has() -> None:
+    workload = WORKLOADS["rms_norm"]
+    with closing(MemfdArena(np.random.default_rng(0))) as arena:
+        sets = [arena.buffers(workload, {"T": 1, "H": 64}, "natural") for _ in range(2048)]
+        arm = start_arm(None, workload, 1, Limits(), library="numpy", inputs_writable=False)
+        assert not isinstance(arm, LoadFailed)
+        with arm:
+            assert isinstance(arm.time(sets, workload.scalars, 1_000_000, 0), Timing)
