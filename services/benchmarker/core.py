@@ -136,7 +136,6 @@ class Benchmarker:
 
     name: ClassVar[str] = "benchmarker"
     inputs: ClassVar[tuple[type[Fact], ...]] = (BaselineDue, CandidateVerified, RaceDue)
-    routed: ClassVar[bool] = True
 
     def decide(self, cause: Envelope[Any]) -> Do[ChooseBaselines | Screen | RunRace] | Facts:
         match cause.fact:

@@ -55,7 +55,6 @@ class Compiler:
 
     name: ClassVar[str] = "compiler"
     inputs: ClassVar[tuple[type[Fact], ...]] = (CandidateProposed,)
-    routed: ClassVar[bool] = True
 
     def decide(self, cause: Envelope[Any]) -> Do[Compile] | Facts:
         match cause.fact:

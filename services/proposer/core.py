@@ -61,7 +61,6 @@ class Proposer:
 
     name: ClassVar[str] = "proposer"
     inputs: ClassVar[tuple[type[Fact], ...]] = (GenerationDue, FinalsDue)
-    routed: ClassVar[bool] = False
 
     def decide(self, cause: Envelope[Any]) -> Do[ProposerWork] | Facts:
         match cause.fact:

@@ -46,8 +46,6 @@ class Service(Protocol[W, O_contra]):
     name: ClassVar[str]
     inputs: ClassVar[tuple[type[Fact], ...]]
     """Facts that are work for this service."""
-    routed: ClassVar[bool]
-    """True when the work belongs to one route (compile, verify, measure); False when any copy may do it (propose)."""
 
     def decide(self, cause: Envelope[Any]) -> Do[W] | Facts:
         """The work that `cause` asks for, or the facts that need no work."""

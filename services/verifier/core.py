@@ -56,7 +56,6 @@ class Verifier:
 
     name: ClassVar[str] = "verifier"
     inputs: ClassVar[tuple[type[Fact], ...]] = (CandidateCompiled, FinalistNominated)
-    routed: ClassVar[bool] = True
 
     def decide(self, cause: Envelope[Any]) -> Do[Verify | Prove] | Facts:
         match cause.fact:
