@@ -22,7 +22,7 @@ FACTOR = 4.0
 
 @dataclass
 class Pool:
-    """Squared errors of one distribution's draws, at one thread count."""
+    """Squared errors of one distribution at one size and thread count."""
 
     outputs: int = 0
     squared: float = 0.0

@@ -28,7 +28,7 @@ LADDER: tuple[Step, ...] = (
     Step(Rung.STATIC, 1, Depth.CHEAP, static.climb),
     Step(Rung.LOAD, 1, Depth.CHEAP, load.climb),
     Step(Rung.SMOKE, 1, Depth.CHEAP, smoke.climb),
-    Step(Rung.NUMERIC, 1, Depth.CHEAP, numeric.climb),
+    Step(Rung.NUMERIC, 2, Depth.CHEAP, numeric.climb),
 )
 
 

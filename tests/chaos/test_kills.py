@@ -15,7 +15,7 @@ BUSY_GOAL = null_goal(
 
 
 def assert_whole(factory: Factory, goal_id: str) -> None:
-    state = factory.wait_for_end(goal_id, 300.0)
+    state = factory.wait_for_end(goal_id, 600.0)
     assert state["outcome"] == "champion"
     assert state["proposed"] == 1500
     assert_every_fact_once(factory.facts(goal_id))

@@ -32,7 +32,7 @@ def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[
 
 
 def nothing_is_left(folder: Path) -> None:
-    wait_until(lambda: not processes_naming(str(folder)), "no process of the demo is left", 20.0)
+    wait_until(lambda: not processes_naming(str(folder)), "no process of the demo is left", 90.0)
 
 
 def test_the_demo_reports_an_audited_outcome_and_rejects_a_planted_wrong_kernel(tmp_path: Path) -> None:

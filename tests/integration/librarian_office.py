@@ -79,7 +79,7 @@ async def facts_of(log: Log, goal_id: str | None = None, *types: type[Fact]) -> 
     return [recorded async for recorded in log.read(0, None, goal_id, types)]
 
 
-async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 20.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 120.0) -> None:
     """Returns once `await condition()` is true; fails the test when it never is."""
     async with asyncio.timeout(timeout_s):
         while not await condition():  # noqa: ASYNC110 — the condition is in a database

@@ -15,6 +15,7 @@ from kernel_lab.machine import machine_class
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.court import Court, open_court
 from kernel_lab.verify.file import to_json, verify_file, verify_source
+from kernel_lab.verify.judge import SEED_NAMES
 from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import JudgedAs, Language, Reason, Rung, RungStatus
@@ -160,6 +161,15 @@ def test_the_logged_seeds_give_the_same_verdict_again(name: str, court: Court, m
     assert another.seeds != first.seeds
     assert another.input_digests != first.input_digests
     assert told(another) == told(first)
+
+
+def test_a_long_sum_does_not_hide_the_smaller_format_of_a_short_one(court: Court, machine: MachineClass) -> None:
+    """Errors of f32 grow with the length: pooled over all sizes, the longest would set the class by luck."""
+    inmate = ZOO["reduce_sum__rounds_its_terms"]
+    for base in range(8):
+        seeds = dict.fromkeys(SEED_NAMES, base)
+        judgement = verify_source(inmate.source, inmate.workload, inmate.plan, court, machine, seeds)
+        assert told(judgement) == inmate.expect, judgement.message
 
 
 def test_a_counterexample_catches_its_candidate_again_under_other_seeds(court: Court, machine: MachineClass) -> None:

@@ -7,6 +7,7 @@ silently done in a smaller format. Known counterexamples of the workload come fi
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -40,6 +41,8 @@ seconds); what is larger is proven by the outputs of its race."""
 PLACEMENTS: tuple[Alignment, ...] = ("natural", "end", "start")
 """Taken in turn, draw by draw."""
 
+Size: TypeAlias = tuple[tuple[str, int], ...]
+
 
 @dataclass
 class Tally:
@@ -47,8 +50,8 @@ class Tally:
 
     checks: int = 0
     worst: Worst | None = None
-    pools: dict[tuple[str, int], Pool] = field(default_factory=dict)
-    """By distribution and thread count."""
+    pools: dict[tuple[str, int, Size], Pool] = field(default_factory=dict)
+    """By distribution, thread count and size: a long sum errs so much more than a short one that it would hide it."""
 
 
 def climb(climb: Climb) -> RungOutcome:
@@ -72,7 +75,7 @@ def large_axes(climb: Climb) -> tuple[Axes, ...]:
     """For finalists, the goal's own shapes that are too large for the cheap rungs: kernels switch code by size."""
     if climb.plan.depth is not Depth.DEEP:
         return ()
-    wanted = {tuple(sorted(shape.axes.items())): shape.axes for shape in climb.plan.shapes}
+    wanted = {size_of(shape.axes): shape.axes for shape in climb.plan.shapes}
     return tuple(a for a in wanted.values() if MAX_ELEMENTS < elements(climb.workload, a) <= MAX_DEEP_ELEMENTS)
 
 
@@ -89,38 +92,41 @@ def numeric_axes(climb: Climb) -> tuple[Axes, ...]:
     wanted = [*small, *goal[:1]]
     fitting = [axes for axes in wanted if elements(climb.workload, axes) <= MAX_ELEMENTS]
     chosen = fitting or [min(wanted, key=lambda axes: elements(climb.workload, axes))]
-    return tuple({tuple(sorted(axes.items())): axes for axes in chosen}.values())
+    return tuple({size_of(axes): axes for axes in chosen}.values())
 
 
 def draws(climb: Climb) -> Iterator[tuple[Distribution, Draw]]:
     """Every draw of a judgement, in order: distributions within sizes, then what the error-class rule still lacks."""
     turn = 0
-    pooled: dict[str, int] = {}
+    pooled: dict[tuple[str, Size], int] = {}
     for axes in numeric_axes(climb):
         for distribution in climb.workload.distributions[: None if climb.checks.distributions else 1]:
             for n in range(climb.plan.draws):
                 yield distribution, _draw(climb, distribution, axes, n, PLACEMENTS[turn % len(PLACEMENTS)])
                 turn += 1
             if distribution.zero_mean:
-                gained = climb.plan.draws * outputs_of(climb.workload, axes)
-                pooled[distribution.name] = pooled.get(distribution.name, 0) + gained
+                pooled[distribution.name, size_of(axes)] = climb.plan.draws * outputs_of(climb.workload, axes)
     for axes in large_axes(climb):
         yield climb.workload.distributions[0], _draw(climb, climb.workload.distributions[0], axes, 0, "natural")
     yield from _pool_fillers(climb, pooled)
 
 
-def _pool_fillers(climb: Climb, pooled: dict[str, int]) -> Iterator[tuple[Distribution, Draw]]:
-    """Where no zero-mean distribution has 256 outputs yet (a reduction to one), more draws of the first of them."""
-    if not pooled or max(pooled.values()) >= POOLED_OUTPUTS:
+def _pool_fillers(climb: Climb, pooled: dict[tuple[str, Size], int]) -> Iterator[tuple[Distribution, Draw]]:
+    """Where no zero-mean pool has 256 outputs yet (a reduction to one), more draws of the cheapest of the first."""
+    if not 0 < max(pooled.values(), default=0) < POOLED_OUTPUTS:
         return
-    sizes = [axes for axes in numeric_axes(climb) if outputs_of(climb.workload, axes)]
-    if not sizes:
-        return
-    name, gained = next(iter(pooled.items()))
+    name = next(iter(pooled))[0]
+    fitting = [axes for axes in numeric_axes(climb) if pooled.get((name, size_of(axes)))]
+    axes = min(fitting, key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes))
+    lacking = POOLED_OUTPUTS - pooled[name, size_of(axes)]
     distribution = next(d for d in climb.workload.distributions if d.name == name)
-    axes = min(sizes, key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes))
-    for n in range(-(-(POOLED_OUTPUTS - gained) // outputs_of(climb.workload, axes))):
+    for n in range(-(-lacking // outputs_of(climb.workload, axes))):
         yield distribution, _draw(climb, distribution, axes, climb.plan.draws + n, "natural")
+
+
+def size_of(axes: Axes) -> Size:
+    """`axes` as something to file under."""
+    return tuple(sorted(axes.items()))
 
 
 def _draw(climb: Climb, distribution: Distribution, axes: Axes, n: int, alignment: Alignment) -> Draw:
@@ -175,7 +181,7 @@ def _every_draw(climb: Climb, exercisers: list[Exerciser]) -> RungOutcome:
 def _beyond_class(climb: Climb, tally: Tally) -> Finding | None:
     if not climb.checks.error_class:
         return None
-    for (name, threads), pool in tally.pools.items():
+    for (name, threads, _size), pool in tally.pools.items():
         if finding := pool.verdict(name, threads, climb.plan.tolerance_scale):
             return finding
     return None
@@ -208,7 +214,7 @@ def _judge(climb: Climb, exerciser: Exerciser, prepared: Prepared, tally: Tally)
     tally.worst = closer(tally.worst, judged.worst)
     distribution = distribution_named(climb.workload, prepared.draw.distribution)
     if distribution is not None and distribution.zero_mean:
-        pool = tally.pools.setdefault((distribution.name, exerciser.threads), Pool())
+        pool = tally.pools.setdefault((distribution.name, exerciser.threads, size_of(prepared.draw.axes)), Pool())
         pool.add(prepared, got)
     return got
 
