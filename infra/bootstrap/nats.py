@@ -35,6 +35,18 @@ async def bootstrap_nats(settings: Settings, name: str = "admin") -> None:
         await link.close()
 
 
+async def purge_subject(settings: Settings, stream: str, subject: str, name: str = "admin") -> int:
+    """No message of `stream` under `subject` is left. Returns how many there were. Raises NotAllowed for any user but
+    the admin."""
+    link = await Link.open(settings, name)
+    try:
+        done = await link.api(f"STREAM.PURGE.{stream}", {"filter": subject})
+        purged: int = done["purged"]
+        return purged
+    finally:
+        await link.close()
+
+
 async def _ensure(link: Link, config: dict[str, Any]) -> None:
     """The stream exists. An existing one keeps its epoch, which is what makes it that stream."""
     try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra.bootstrap.nats_users import USERS, Permissions, permissions
+from infra.bootstrap.nats_users import ADMIN, USERS, Permissions, permissions
 from infra.embedded.tether import tethered
 from schemas.faults import Misconfigured
 
@@ -123,6 +123,18 @@ class EmbeddedNats:
         path = self._home / "port"
         text = path.read_text().strip() if path.exists() else ""
         return int(text) if text.isdigit() else 0
+
+
+def admin_credentials(data_dir: Path) -> tuple[str, str]:
+    """User name and password of the admin of the embedded server in `data_dir`. Raises Misconfigured, unless the caller
+    may read them: they belong to the folder's owner."""
+    path = data_dir / "nats" / "passwords.json"
+    try:
+        return ADMIN, json.loads(path.read_text(encoding="utf-8"))[ADMIN]
+    except OSError as error:
+        raise Misconfigured(f"{path}: {error.strerror}; only the owner of the data folder may do this") from error
+    except (ValueError, KeyError) as error:
+        raise Misconfigured(f"{path} is damaged: it holds no password of {ADMIN}") from error
 
 
 def _spawned(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:

@@ -4,11 +4,12 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from infra.embedded.nats import admin_credentials
 from schemas.faults import Transient
 from services.evidence.log import Log
 from services.evidence.postgres_log import PostgresLog
@@ -88,14 +89,38 @@ async def open_log(settings: Settings | None = None) -> AsyncIterator[Log]:
 async def open_bus(settings: Settings | None = None) -> AsyncIterator[Bus]:
     """The bus, with what a person may do."""
     settings = settings or read_settings()
-    found = find(settings)
-    secret = SecretStr(found.nats_password) if found.nats_password else None
-    as_person = {"nats_url": found.nats_url, "nats_user": found.nats_user, "nats_password": secret}
-    bus = await NatsBus.open(settings.model_copy(update=as_person), "person")
+    bus = await NatsBus.open(_connected_as(find(settings), settings), "person")
     try:
         yield bus
     finally:
         await bus.close()
+
+
+@asynccontextmanager
+async def open_admin_bus(settings: Settings) -> AsyncIterator[Bus]:
+    """The bus, with what the bootstrap may do."""
+    bus = await NatsBus.open(admin_settings(settings), "admin")
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def admin_settings(settings: Settings) -> Settings:
+    """Settings that connect as the bootstrap's account: the password stands in an embedded factory's data folder; any
+    other factory's is given by ASSAY_NATS_USER and ASSAY_NATS_PASSWORD. Raises Misconfigured without one."""
+    found = find(settings)
+    if found.pid is not None:
+        user, password = admin_credentials(settings.data_dir)
+        found = replace(found, nats_user=user, nats_password=password)
+    return _connected_as(found, settings)
+
+
+def _connected_as(found: Endpoints, settings: Settings) -> Settings:
+    secret = SecretStr(found.nats_password) if found.nats_password else None
+    return settings.model_copy(
+        update={"nats_url": found.nats_url, "nats_user": found.nats_user, "nats_password": secret}
+    )
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import structlog
 import typer
 
 from schemas.faults import Fault
-from services.console.commands import candidate, champion, demo, events, factory, goal, machine, ptx, workload
+from services.console.commands import candidate, champion, demo, events, factory, goal, machine, parked, ptx, workload
 from services.console.output import say
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.add_typer(champion.app, name="champion")
 app.add_typer(events.app, name="events")
 app.add_typer(machine.app, name="machine")
 app.add_typer(workload.app, name="workload")
+app.add_typer(parked.app, name="parked")
 app.add_typer(ptx.app, name="ptx")
 app.command("leaderboard")(champion.leaderboard)
 app.command("demo")(demo.demo)

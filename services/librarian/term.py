@@ -28,7 +28,7 @@ from services.librarian import curator, desk, timekeeper
 from services.librarian.goal_checks import Catalogue
 from services.librarian.recorder import Recording, record
 from services.librarian.refold import refold
-from services.runtime.bus import FACTS_STREAM, INTAKE_STREAM, Bucket, Bus, Delivery, PubAck
+from services.runtime.bus import FACTS_STREAM, FULL, INTAKE_STREAM, Bucket, Bus, Delivery, PubAck
 from services.runtime.goal_view import GoalStanding, GoalView
 from services.runtime.handling import MAX_DELIVERIES, Backoff, patiently
 from services.runtime.metrics import Metrics
@@ -37,8 +37,6 @@ from services.runtime.presence import present_routes
 from services.runtime.routes import DESK_QUEUE, LIBRARIAN, create_common_queues, create_route_queues
 from services.runtime.stating import Stamp, publish
 
-FULL = 0.8
-"""Fill of the fact stream above which no new work is taken (architecture.md, Exactly-once effect)."""
 TICK_S = 1.0
 VIEWS_BEHIND = 16
 """Batches that the people's views may lag before recording waits for them. Chosen: at most 8,000 facts in memory."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -17,6 +18,11 @@ GOALS_BUCKET = "assay_goals"
 """Goal state for workers: key goal id, value JSON `{"state", "position"}`. Absent means work."""
 PRESENCE_BUCKET = "assay_presence"
 """Key `<route>.<host>.<copy>`, bucket TTL. Updated by revision (event-backbone.md: a per-key TTL is lost on update)."""
+FULL = 0.8
+"""Of a stream: from here on nothing new is begun, so that terminal facts have room (architecture.md)."""
+PACE_NEEDS_S = 3600.0
+"""Chosen: less than an hour of facts says nothing about a day."""
+DAY_S = 86400.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,21 @@ class StreamState:
     last_seq: int
     epoch: str
     """Random uuid in the stream's metadata: a recreated stream is another epoch."""
+    first_at: datetime | None = None
+    """When its oldest message came; None when it is empty, or not told."""
 
     @property
     def fill(self) -> float:
-        """How full the stream is, from 0 to 1. From 0.8 on nothing new is begun, so that terminal facts have room."""
+        """How full the stream is, from 0 to 1."""
         return self.bytes / self.max_bytes if self.max_bytes > 0 else 0.0
+
+    def days_left(self, now: datetime) -> float | None:
+        """Days until the stream is FULL at its pace so far; None when it has no limit, or under an hour of facts."""
+        age_s = (now - self.first_at).total_seconds() if self.first_at else 0.0
+        if self.max_bytes <= 0 or age_s < PACE_NEEDS_S or not self.bytes:
+            return None
+        room = max(0.0, FULL * self.max_bytes - self.bytes)
+        return room / (self.bytes / age_s) / DAY_S
 
 
 class Delivery(Protocol):

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -90,6 +91,7 @@ class NatsBus:
             first_seq=state["first_seq"],
             last_seq=state["last_seq"],
             epoch=config.get("metadata", {}).get("epoch", ""),
+            first_at=datetime.fromisoformat(state["first_ts"]) if state["messages"] else None,
         )
 
     def connected(self) -> bool:

@@ -17,6 +17,8 @@ SEQ = "assay-parked-seq"
 REASON = "assay-parked-reason"
 REASON_LIMIT_BYTES = 2048
 """Headers must stay small: the whole message counts against the payload limit."""
+SILENCE = 3
+"""Empty batches after which a listing ends although fewer came than were counted: some were dropped meanwhile."""
 OWN_HEADERS = (SUBJECT, STREAM, SEQ, REASON)
 
 
@@ -26,6 +28,8 @@ class Parked:
 
     seq: int
     """In the parked stream."""
+    subject: str
+    """In the parked stream: its own, unless an older Assay parked it."""
     service: str
     reason: str
     stream: str
@@ -37,19 +41,25 @@ async def park(bus: Bus, service: str, message: Message, stream: str, seq: int, 
     """`message` is in the parked stream, once per service and sequence."""
     one_line = " ".join(clip(reason, REASON_LIMIT_BYTES).split())
     headers = {**message.headers, SUBJECT: message.subject, STREAM: stream, SEQ: str(seq), REASON: one_line}
-    await bus.publish(Message(f"{PARKED_PREFIX}.{service}.{stream}", headers, message.body), _id(service, stream, seq))
+    subject = f"{PARKED_PREFIX}.{service}.{stream}.{seq}"  # its own, so that this one message can be dropped
+    await bus.publish(Message(subject, headers, message.body), _id(service, stream, seq))
 
 
 async def parked(bus: Bus) -> AsyncIterator[Parked]:
     """Everything that is parked now, oldest first."""
-    last_seq = (await bus.state(PARKED_STREAM)).last_seq
-    if last_seq == 0:
+    left = (await bus.state(PARKED_STREAM)).messages
+    silent = 0
+    if left == 0:
         return
     async for batch in bus.read(PARKED_STREAM, 1):
         for found in batch:
             yield _unpacked(found.message, found.seq)
-            if found.seq >= last_seq:
-                return
+        left -= len(batch)
+        silent = 0 if batch else silent + 1
+        if left <= 0 or silent == SILENCE:
+            return
+        if not batch:
+            await bus.state(PARKED_STREAM)  # silent because it is away: Transient
 
 
 async def replay(bus: Bus, found: Parked, event_id: UUID) -> None:
@@ -63,6 +73,7 @@ def _unpacked(message: Message, seq: int) -> Parked:
     headers = {name: value for name, value in message.headers.items() if name not in OWN_HEADERS}
     return Parked(
         seq=seq,
+        subject=message.subject,
         service=message.subject.split(".")[2],
         reason=message.headers[REASON],
         stream=message.headers[STREAM],

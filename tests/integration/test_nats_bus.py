@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from infra.bootstrap.nats import bootstrap_nats
+from infra.bootstrap.nats import bootstrap_nats, purge_subject
 from infra.embedded.nats import EmbeddedNats
 from schemas.envelope import Message
 from schemas.faults import Misconfigured, NotAllowed, Transient
@@ -25,7 +26,7 @@ from services.runtime.bus import (
 )
 from services.runtime.nats_bus import NatsBus
 from services.runtime.nats_link import Link
-from services.runtime.parked import park, parked
+from services.runtime.parked import park, parked, replay
 from services.runtime.presence import Presence, present_routes
 from services.runtime.routes import create_route_queues
 from services.runtime.settings import Settings
@@ -367,3 +368,36 @@ async def test_a_port_taken_by_another_is_left_to_it_and_a_restart_on_it_says_so
     assert fresh.url != f"nats://127.0.0.1:{port}"
     await fresh.stop()
     intruder.close()
+
+
+async def test_a_dropped_message_is_gone_alone_and_only_the_admin_may_drop(
+    nats: EmbeddedNats, connect_as: ConnectAs, nats_settings: SettingsFor
+) -> None:
+    worker, admin = await connect_as("compiler"), await connect_as("admin")
+    for seq in (1, 2, 3):
+        await park(worker, "compiler", note(COMPILED, f"{seq}".encode()), FACTS_STREAM, seq, "a reason")
+    last = [one async for one in parked(admin)][-1]
+    with pytest.raises(NotAllowed):
+        await purge_subject(nats_settings("person"), PARKED_STREAM, last.subject, "person")
+    assert await purge_subject(nats_settings("admin"), PARKED_STREAM, last.subject) == 1
+    assert [one.stream_seq async for one in parked(admin)] == [1, 2]
+
+
+async def test_a_replayed_message_is_published_again_whole_by_the_admin_only(connect_as: ConnectAs) -> None:
+    worker, admin, person = await connect_as("compiler"), await connect_as("admin"), await connect_as("person")
+    await park(worker, "compiler", note(COMPILED, b"body"), FACTS_STREAM, 1, "a reason")
+    (found,) = [one async for one in parked(person)]
+    with pytest.raises(NotAllowed):
+        await replay(person, found, uuid4())
+    await replay(admin, found, uuid4())
+    assert await read(admin, 1) == [(1, b"body")]
+
+
+async def test_the_state_of_a_stream_says_since_when_it_holds_messages(connect_as: ConnectAs) -> None:
+    admin = await connect_as("admin")
+    assert (await admin.state(FACTS_STREAM)).first_at is None
+    before = datetime.now(UTC) - timedelta(minutes=1)
+    await admin.publish(note(COMPILED), uuid4())
+    first_at = (await admin.state(FACTS_STREAM)).first_at
+    assert first_at is not None
+    assert before < first_at < datetime.now(UTC) + timedelta(minutes=1)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from services.console.endpoints import find, open_bus, open_log
 from services.console.output import Format, OutputOption, emit_record, say, stdout
 from services.console.processes import running_pid, start_factory, stop_process
 from services.console.supervisor import PROCESSES_FILE, SERVICES, parse_copies
-from services.runtime.bus import FACTS_STREAM
+from services.runtime.bus import FACTS_STREAM, FULL, PARKED_STREAM
 from services.runtime.settings import Settings, read_settings
 
 FOLLOW_POLL_S = 0.2
@@ -69,7 +70,7 @@ def status(output: OutputOption = Format.TEXT) -> None:
 async def _status(settings: Settings) -> dict[str, Any]:
     found = find(settings)
     async with open_log(settings) as log, open_bus(settings) as bus:
-        head, stream = await log.head(), await bus.state(FACTS_STREAM)
+        head, stream, parked = await log.head(), await bus.state(FACTS_STREAM), await bus.state(PARKED_STREAM)
     return {
         "data": str(settings.data_dir),
         "nats": {"url": found.nats_url, "user": found.nats_user, "password": found.nats_password},
@@ -79,9 +80,12 @@ async def _status(settings: Settings) -> dict[str, Any]:
             "facts": stream.messages,
             "bytes": stream.bytes,
             "max_bytes": stream.max_bytes,
-            "fill": round(stream.bytes / stream.max_bytes, 6) if stream.max_bytes > 0 else None,
+            "fill": round(stream.fill, 6) if stream.max_bytes > 0 else None,
+            "full_at": FULL,
+            "days_left": stream.days_left(datetime.now(UTC)),
             "epoch": stream.epoch,
         },
+        "parked": parked.messages,
         "processes": _processes(settings),
     }
 
@@ -98,12 +102,23 @@ def _show_status(record: dict[str, Any]) -> None:
     out.print(f"nats      {record['nats']['url']}  user {record['nats']['user']} (password: -o json)", markup=False)
     out.print(f"log       position {record['log']['position']}, {record['log']['recorder_lag']} facts to record")
     stream = record["stream"]
-    out.print(
-        f"stream    {stream['facts']} facts, {stream['bytes'] / 1e6:.1f} MB, {100 * (stream['fill'] or 0):.2f} % full"
-    )
+    out.print(f"stream    {stream_text(stream)}", markup=False)
+    if record["parked"]:
+        out.print(f"parked    {record['parked']} messages that nobody could handle; `assay parked list`", markup=False)
     for row in record["processes"]:
         again = f", started {row['starts']} times" if row["starts"] > 1 else ""
         out.print(f"  {row['name']:<12} pid {row['pid']}{again}")
+
+
+def stream_text(stream: dict[str, Any]) -> str:
+    """How full the fact stream is, and for how long there is room at the pace so far."""
+    fill, days, full = 100 * (stream["fill"] or 0), stream["days_left"], 100 * stream["full_at"]
+    said = f"{stream['facts']} facts, {stream['bytes'] / 1e6:.1f} MB, {fill:.2f} % full"
+    if fill >= full:
+        return f"{said}: over {full:.0f} %, so new goals are refused; raise ASSAY_STREAM_MAX_BYTES and restart"
+    if days is None:
+        return f"{said}; days left: unknown until it holds an hour of facts"
+    return f"{said}; {days:,.0f} days left until {full:.0f} % at the pace so far"
 
 
 def logs(
