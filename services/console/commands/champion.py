@@ -1,6 +1,7 @@
 """`assay champion` and `assay leaderboard`: what was proved."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +10,20 @@ from schemas.envelope import Recorded
 from schemas.events import ChampionCrowned, MachineObserved
 from services.console.endpoints import open_log, open_views
 from services.console.exits import Exit, exit_with
-from services.console.output import Column, Format, OutputOption, emit_record, emit_records, plain, say, stdout
+from services.console.export.claim import Claim, read_claim
+from services.console.export.evidence import evidence
+from services.console.export.folder import draw_checks, require_free, write_folder
+from services.console.output import (
+    Column,
+    Format,
+    OutputOption,
+    emit_record,
+    emit_records,
+    plain,
+    progress_steps,
+    say,
+    stdout,
+)
 from services.console.render import render
 from services.console.report import report_goal
 from services.console.report_model import GoalReport
@@ -68,6 +82,34 @@ def report(goal_id: Annotated[str, typer.Argument(help="The goal's id.")], outpu
 
     found = asyncio.run(run())
     emit_record(found.model_dump(mode="json"), output, lambda: stdout().print(render(found)))
+
+
+@app.command()
+def export(
+    goal_id: Annotated[str, typer.Argument(help="The goal's id.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="A folder that does not exist yet.")],
+) -> None:
+    """Take a champion home: source, C header, Makefile, a benchmark that repeats the claim, and the evidence.
+
+    The folder needs no Assay: gcc, make and libc build it and repeat the claim (`make run`). Exit 5 when the goal has
+    no champion.
+
+    Example: assay champion export my-goal -o my-kernel
+    """
+    require_free(folder)
+
+    async def read() -> tuple[Claim, dict[str, Any]]:
+        async with open_log() as log:
+            claim = await read_claim(log, goal_id)
+            return claim, await evidence(log, claim)
+
+    claim, found = asyncio.run(read())
+    with progress_steps() as told:
+        write_folder(folder, claim, draw_checks(claim, told), found)
+    say(
+        f"next: `make -C {folder} run` repeats the claim with gcc and libc alone; {folder}/README.md says what is there"
+    )
+    stdout().print(str(folder), markup=False, soft_wrap=True)
 
 
 COLUMNS = (
