@@ -9,7 +9,20 @@ import structlog
 import typer
 
 from schemas.faults import Fault
-from services.console.commands import candidate, champion, demo, events, factory, goal, machine, parked, ptx, workload
+from services.console.commands import (
+    candidate,
+    champion,
+    demo,
+    events,
+    factory,
+    goal,
+    lessons,
+    lineage,
+    machine,
+    parked,
+    ptx,
+    workload,
+)
 from services.console.output import say
 
 app = typer.Typer(
@@ -30,6 +43,9 @@ app.add_typer(workload.app, name="workload")
 app.add_typer(parked.app, name="parked")
 app.add_typer(ptx.app, name="ptx")
 app.command("leaderboard")(champion.leaderboard)
+app.command("diff")(lineage.diff)
+app.command("lineage")(lineage.lineage)
+app.command("lessons")(lessons.lessons)
 app.command("demo")(demo.demo)
 factory.register(app)
 

@@ -71,6 +71,15 @@ def emit_records(records: Sequence[Record], output: Format, columns: Sequence[Co
             _emit_table(records, columns, empty)
 
 
+def emit_page(
+    records: Sequence[Record], limit: int, offset: int, output: Format, columns: Sequence[Column], empty: str
+) -> None:
+    """At most `limit` of `records`, which begin at `offset` and may be more; stderr says how to see what follows."""
+    emit_records(records[:limit], output, columns, empty if not offset else f"nothing follows after {offset}")
+    if len(records) > limit:
+        say(f"{limit} shown, more follow: go on with --offset {offset + limit}")
+
+
 def emit_record(record: Record, output: Format, text: Callable[[], None]) -> None:
     """One object is on stdout; `text` prints it for people."""
     match output:

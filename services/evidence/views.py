@@ -90,16 +90,26 @@ class PostgresViews:
             await connection.execute(sql.RENAME_INDEX.format(suffix=BESIDE))
         self._fold = fold
 
-    async def goals(self, goal_id: GoalId | None = None, limit: int = NO_LIMIT) -> tuple[Row, ...]:
+    async def goals(self, goal_id: GoalId | None = None, limit: int = NO_LIMIT, offset: int = 0) -> tuple[Row, ...]:
         """Rows of views.goals, newest first."""
-        rows = await self._rows(sql.GOALS, goal_id, limit)
+        rows = await self._rows(sql.GOALS, goal_id, limit, offset)
         return tuple(row | {"rejections": json.loads(row["rejections"])} for row in rows)
 
     async def candidates(
-        self, goal_id: GoalId | None = None, candidate_id: UUID | None = None, limit: int = NO_LIMIT
+        self,
+        goal_id: GoalId | None = None,
+        candidate_id: UUID | None = None,
+        limit: int = NO_LIMIT,
+        *,
+        status: str | None = None,
+        offset: int = 0,
     ) -> tuple[Row, ...]:
         """Rows of views.candidates, by generation, best search ratio first."""
-        return await self._rows(sql.CANDIDATES, goal_id, candidate_id, limit)
+        return await self._rows(sql.CANDIDATES, goal_id, candidate_id, status, limit, offset)
+
+    async def candidates_named(self, digits: str, limit: int = NO_LIMIT) -> tuple[Row, ...]:
+        """Rows of candidates whose ids begin with `digits`."""
+        return await self._rows(sql.CANDIDATES_NAMED, digits, limit)
 
     async def leaderboard(self, goal_id: GoalId | None = None, workload: str | None = None) -> tuple[Row, ...]:
         """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first."""

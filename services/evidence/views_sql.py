@@ -165,11 +165,20 @@ def move_candidates(suffix: str) -> str:
     )
 
 
-GOALS = "SELECT * FROM views.goals WHERE $1::text IS NULL OR goal_id = $1 ORDER BY accepted_at DESC, goal_id LIMIT $2"
+GOALS = """
+SELECT * FROM views.goals WHERE $1::text IS NULL OR goal_id = $1
+ORDER BY accepted_at DESC, goal_id LIMIT $2 OFFSET $3
+"""
 
 CANDIDATES = """
 SELECT * FROM views.candidates
 WHERE ($1::text IS NULL OR goal_id = $1) AND ($2::uuid IS NULL OR candidate_id = $2)
+  AND ($3::text IS NULL OR status = $3)
 ORDER BY goal_id, generation, search_ratio DESC NULLS LAST, proposed_at, candidate_id
-LIMIT $3
+LIMIT $4 OFFSET $5
 """
+
+CANDIDATES_NAMED = """
+SELECT * FROM views.candidates WHERE candidate_id::text LIKE $1 || '%' ORDER BY proposed_at, candidate_id LIMIT $2
+"""
+"""By the first digits of their ids."""

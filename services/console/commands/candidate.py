@@ -4,7 +4,6 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
-from uuid import UUID
 
 import typer
 
@@ -16,16 +15,17 @@ from schemas.events import CandidateProposed
 from schemas.faults import Misconfigured
 from schemas.goal import Shape
 from schemas.verdict import Judgement
-from services.console.commands.events import get, parse_id
+from services.console.commands.events import get
 from services.console.commands.workload import find
 from services.console.endpoints import open_log, open_views
 from services.console.exits import Exit, exit_with
+from services.console.naming import NAME_HELP, candidate_named
 from services.console.output import (
     Column,
     Format,
     OutputOption,
+    emit_page,
     emit_record,
-    emit_records,
     plain,
     progress_steps,
     say,
@@ -33,6 +33,7 @@ from services.console.output import (
 )
 from services.console.render import ratio_text, time_text
 from services.console.report import shape_text, stated
+from services.evidence.candidate_rows import CandidateStatus
 from services.runtime.quiet import Device
 from services.runtime.service import Quiet
 from services.runtime.settings import read_settings
@@ -54,13 +55,15 @@ FileArgument = Annotated[Path, typer.Argument(help="One C source file (docs/work
 WorkloadOption = Annotated[str, typer.Option("--workload", help="What it computes; `assay workload list`.")]
 TargetOption = Annotated[Target, typer.Option("--target", help="What it is for.")]
 ShapesOption = Annotated[str, typer.Option("--shapes", help="small, serving or large.")]
-CandidateArgument = Annotated[str, typer.Argument(help="A candidate's id.")]
+CandidateArgument = Annotated[str, typer.Argument(help=NAME_HELP)]
 
 
 @app.command("list")
 def list_(
     goal: Annotated[str | None, typer.Option("--goal", help="Only candidates of this goal.")] = None,
+    status: Annotated[CandidateStatus | None, typer.Option("--status", help="Only those that came this far.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first.")] = 0,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Candidates by generation, the best search ratio first. A search ratio is never a result.
@@ -70,9 +73,9 @@ def list_(
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:
-            return [plain(row) for row in await views.candidates(goal, limit=limit)]
+            return [plain(row) for row in await views.candidates(goal, limit=limit + 1, status=status, offset=offset)]
 
-    emit_records(asyncio.run(run()), output, COLUMNS, "no candidates")
+    emit_page(asyncio.run(run()), limit, offset, output, COLUMNS, "no candidates")
 
 
 @app.command()
@@ -81,11 +84,10 @@ def show(candidate_id: CandidateArgument, output: OutputOption = Format.TEXT) ->
 
     Example: assay candidate show CANDIDATE-ID
     """
-    wanted = parse_id(candidate_id)
 
     async def run() -> dict[str, Any]:
         async with open_views() as views:
-            found = await views.candidates(candidate_id=wanted)
+            found = await views.candidates(candidate_id=await candidate_named(views, candidate_id))
         if not found:
             raise Misconfigured(f"no candidate {candidate_id}; `assay candidate list` shows them")
         return plain(found[0])
@@ -100,12 +102,12 @@ def source(candidate_id: CandidateArgument) -> None:
 
     Example: assay candidate source CANDIDATE-ID > kernel.c
     """
-    print(asyncio.run(_source(parse_id(candidate_id))), end="")
+    print(asyncio.run(_source(candidate_id)), end="")
 
 
-async def _source(candidate_id: UUID) -> str:
-    async with open_log() as log:
-        fact = (await get(log, candidate_id)).fact
+async def _source(candidate_id: str) -> str:
+    async with open_views() as views, open_log() as log:
+        fact = (await get(log, await candidate_named(views, candidate_id))).fact
     if not isinstance(fact, CandidateProposed):
         raise Misconfigured(f"{candidate_id} is a {fact.TYPE}, no candidate; `assay candidate list` shows candidates")
     return fact.kernel.source

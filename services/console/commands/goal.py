@@ -17,7 +17,17 @@ from services.console import goal_file
 from services.console.asking import steer_goal, submit_goal
 from services.console.endpoints import open_log, open_views
 from services.console.exits import Exit, exit_with
-from services.console.output import Column, Format, OutputOption, emit_record, emit_records, plain, say, stdout
+from services.console.output import (
+    Column,
+    Format,
+    OutputOption,
+    emit_page,
+    emit_record,
+    emit_records,
+    plain,
+    say,
+    stdout,
+)
 from services.console.waiting import read_routes, waits_for
 from services.console.watch import watch_goal
 from services.runtime.settings import read_settings
@@ -168,6 +178,7 @@ COLUMNS = (
 @app.command("list")
 def list_(
     limit: Annotated[int, typer.Option(min=1, help="At most this many, the newest first.")] = 50,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first.")] = 0,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Goals, the newest first.
@@ -177,9 +188,10 @@ def list_(
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:
-            return [plain(row) for row in await views.goals(limit=limit)]
+            return [plain(row) for row in await views.goals(limit=limit + 1, offset=offset)]
 
-    emit_records(asyncio.run(run()), output, COLUMNS, "no goals yet; `assay goal submit --template rms_norm_cpu`")
+    empty = "no goals yet; `assay goal submit --template rms_norm_cpu`"
+    emit_page(asyncio.run(run()), limit, offset, output, COLUMNS, empty)
 
 
 @app.command()
