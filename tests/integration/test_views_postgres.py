@@ -66,6 +66,22 @@ def played(**changes: Any) -> Floor:
     return Floor().with_route().accept(**changes).play()
 
 
+async def test_candidates_are_paged_filtered_and_found_by_the_first_digits(
+    views: PostgresViews, log: PostgresLog
+) -> None:
+    await append(log, played())
+    await views.start(log)
+    everyone = await views.candidates("g")
+    assert await views.candidates("g", limit=3, offset=2) == everyone[2:5]
+    measured = tuple(row for row in everyone if row["status"] == "measured")
+    assert 0 < len(measured)
+    assert await views.candidates("g", status="measured") == measured
+    one = everyone[0]["candidate_id"]
+    assert [row["candidate_id"] for row in await views.candidates_named(str(one)[:13], 2)] == [one]
+    assert len(await views.candidates_named("", 3)) == 3
+    assert await views.goals(offset=1) == ()
+
+
 async def test_the_views_show_a_goal_as_it_goes(views: PostgresViews, log: PostgresLog) -> None:
     floor = Floor()
     await views.start(log)
