@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench up down lock schemas clean
+.PHONY: help setup demo test check bench results up down lock schemas clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ check: setup ## ruff, format, mypy strict, import contracts, fast tests
 
 bench: setup ## Figures, measured side by side on this machine
 	@$(BIN)/python -m benchmarks
+
+results: setup ## docs/results.md from real goals: ONLY=softmax for one, AGAIN=1 for what is recorded
+	@$(BIN)/python -m benchmarks.make_results $(addprefix --only ,$(ONLY)) $(if $(AGAIN),--again)
 
 schemas: setup ## Regenerate the checked-in JSON Schema
 	@$(BIN)/python -m schemas.json_schema

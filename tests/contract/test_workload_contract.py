@@ -52,7 +52,7 @@ def constant(value: float) -> Callable[..., dict[str, Any]]:
     return lambda _inputs, _axes, _scalars, exact: {"y": np.full_like(exact["y"], value)}
 
 
-def one(*sizes: tuple[int, int]) -> dict[str, Any]:
+def one(*sizes: tuple[int, int]) -> Any:
     return {name: tuple(Shape(axes={"R": r, "C": c}) for r, c in sizes) for name in ("small", "serving", "large")}
 
 
