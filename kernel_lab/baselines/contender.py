@@ -9,7 +9,7 @@ from kernel_lab.spaces.fingerprint import fingerprint
 from schemas.enums import Language
 from schemas.work import Kernel, MachineClass
 
-FORMS: Mapping[str, str] = {"naive": "the formula written down", "blocked": "partial results in lanes"}
+FORMS: Mapping[str, str] = {"naive": "the formula written down", "blocked": "in blocks, partial results in lanes"}
 FAST_MATH = "-ffast-math"
 _SOURCES = files("kernel_lab.baselines") / "c"
 _PARALLEL = "#pragma omp parallel"

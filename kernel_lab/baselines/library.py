@@ -40,6 +40,16 @@ def numpy_reduce_sum(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Sc
     np.sum(inputs["x"], keepdims=True, out=outputs["y"])
 
 
+def numpy_silu_mul(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """Each step is written over y."""
+    g, y = inputs["g"], outputs["y"]
+    np.negative(g, out=y)
+    np.exp(y, out=y)
+    np.add(y, np.float32(1.0), out=y)
+    np.divide(g, y, out=y)
+    np.multiply(y, inputs["u"], out=y)
+
+
 def torch_rms_norm(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Written over y: torch's own rms_norm takes no `out=`."""
     torch = _torch()
@@ -60,6 +70,13 @@ def torch_reduce_sum(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Sc
     _torch().sum(_tensor(inputs["x"]), dim=0, keepdim=True, out=_tensor(outputs["y"]))
 
 
+def torch_silu_mul(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """torch's fused SiLU, in its `out` form, then the product in place."""
+    y = _tensor(outputs["y"])
+    _torch().ops.aten.silu.out(_tensor(inputs["g"]), out=y)
+    y.mul_(_tensor(inputs["u"]))
+
+
 LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("rms_norm", "numpy"): numpy_rms_norm,
     ("rms_norm", "torch"): torch_rms_norm,
@@ -67,6 +84,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("softmax", "torch"): torch_softmax,
     ("reduce_sum", "numpy"): numpy_reduce_sum,
     ("reduce_sum", "torch"): torch_reduce_sum,
+    ("silu_mul", "numpy"): numpy_silu_mul,
+    ("silu_mul", "torch"): torch_silu_mul,
 }
 """By workload and library."""
 

@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from kernel_lab.spaces.null import null_space
 from kernel_lab.spaces.reduce_sum.c import SPACE as REDUCE_SUM_C
 from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
+from kernel_lab.spaces.silu_mul.c import SPACE as SILU_MUL_C
 from kernel_lab.spaces.softmax.c import SPACE as SOFTMAX_C
 from kernel_lab.spaces.space import Space
 from kernel_lab.workloads import WORKLOADS
 
-_REAL = (RMS_NORM_C, SOFTMAX_C, REDUCE_SUM_C)
+_REAL = (
+    RMS_NORM_C,
+    SOFTMAX_C,
+    REDUCE_SUM_C,
+    SILU_MUL_C,
+)
 _NULL = tuple(null_space(workload) for workload in WORKLOADS)
 
 SPACES: Mapping[tuple[str, str], Space] = {(space.workload, space.language): space for space in (*_REAL, *_NULL)}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.rms_norm import RMS_NORM
+from kernel_lab.workloads.silu_mul import SILU_MUL
 from kernel_lab.workloads.softmax import SOFTMAX
 from kernel_lab.workloads.workload import Workload
 
@@ -11,4 +12,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "rms_norm": RMS_NORM,
     "softmax": SOFTMAX,
     "reduce_sum": REDUCE_SUM,
+    "silu_mul": SILU_MUL,
 }

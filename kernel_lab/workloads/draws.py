@@ -59,8 +59,8 @@ def signed_zero(shape: tuple[int, ...], rng: np.random.Generator) -> F32:
 def one_hot(shape: tuple[int, ...], rng: np.random.Generator) -> F32:
     """Zeros, and a single 1 per row at a random place: an element left out shows."""
     filled = np.zeros(shape, np.float32)
-    rows = filled.reshape(-1, shape[-1])
-    if rows.size:
+    if filled.size:
+        rows = filled.reshape(-1, shape[-1])
         rows[np.arange(rows.shape[0]), rng.integers(0, shape[-1], rows.shape[0])] = 1.0
     return filled
 

@@ -52,10 +52,6 @@ def _distribution(name: str, fill: draws.Fill) -> Distribution:
     return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
 
 
-def _one_hot(shape: tuple[int, ...], rng: np.random.Generator) -> draws.F32:
-    return draws.one_hot(shape, rng) if shape[0] else np.zeros(shape, np.float32)
-
-
 def _shapes(*sizes: int) -> tuple[Shape, ...]:
     return tuple(Shape(axes={"N": n}) for n in sizes)
 
@@ -81,7 +77,7 @@ REDUCE_SUM = Workload(
         _distribution("subnormal", draws.subnormal),
         _distribution("signed_zero", draws.signed_zero),
         _distribution("large", draws.scaled_normal(2.0**90)),  # any partial sum of 2^32 terms stays finite
-        _distribution("one_hot", _one_hot),
+        _distribution("one_hot", draws.one_hot),
     ),
     exact=Distribution("integers", draw_exact, zero_mean=False),
     smoke_axes=tuple({"N": n} for n in (0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 63, 64, 65, 127, 129, 257, 1021, 4095, 4097)),

@@ -87,7 +87,8 @@ def loaded(kernel: Kernel, workload: Workload, machine: MachineClass, folder: Pa
     assert isinstance(built, Built), built
     assert "warning" not in built.warnings
     path = folder / f"{built.sha256}.so"
-    path.write_bytes(built.object)
+    if not path.exists():  # another width may give the same object, and a loaded file must not be rewritten
+        path.write_bytes(built.object)
     return ctypes.CDLL(str(path))
 
 

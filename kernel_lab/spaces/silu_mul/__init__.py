@@ -1,0 +1,1 @@
+"""Design spaces of softmax, a file per language."""
