@@ -30,7 +30,10 @@ down: ## Stop it
 	@$(BIN)/assay down
 
 test: setup ## Every test: real NATS, real Postgres, real compilers, real processes
-	@$(BIN)/python -m pytest
+	@failed=0; \
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not alone" || failed=1; \
+	$(BIN)/python -m pytest -m alone || failed=1; \
+	exit $$failed
 
 check: setup ## ruff, format, mypy strict, import contracts, fast tests
 	@$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -131,12 +132,34 @@ def _plain_value(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str | dict | list) else str(value)
 
 
+LINE_EVERY_S = 10.0
+"""Longest silence of a long step that is not on a terminal. Chosen: a log stays short, and nobody thinks it hangs."""
+
+
 @contextmanager
 def progress_steps() -> Iterator[Callable[[str, int, int], None]]:
-    """A function `(what, done, total)` that keeps a progress bar on stderr when that is a terminal."""
+    """A function `(what, done, total)` that shows progress on stderr: a bar on a terminal, a plain line now and then
+    elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda _what, _done, _total: None
+        yield PlainSteps(say, time.monotonic)
         return
     with Progress(console=stderr(), transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+class PlainSteps:
+    """Progress as lines: one for each new step, and one every LINE_EVERY_S of a long one."""
+
+    def __init__(self, say: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._say = say
+        self._clock = clock
+        self._step: str | None = None
+        self._said_at = 0.0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = self._clock()
+        if what == self._step and now - self._said_at < LINE_EVERY_S:
+            return
+        self._step, self._said_at = what, now
+        self._say(f"{what} {done}/{total}" if total else what)

@@ -14,7 +14,7 @@ from infra.embedded.postgres import SOCKET_FOLDER_PREFIX
 from tests.fixtures.factory import ASSAY, processes_naming, wait_until
 from tests.fixtures.own_spaces import PLANTED
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -16,6 +16,8 @@ from schemas.measurement import Comparison, Pair
 from tests.integration import measure_lab as lab
 from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def track(tmp_path: Path) -> Track:

@@ -46,6 +46,8 @@ from services.runtime.artifacts import ArtifactStore
 from services.runtime.settings import Settings
 from tests.integration.measure_lab import QUIET_MACHINE, SHAPE, SHORT, SUM, RetellingLab, calm
 
+pytestmark = pytest.mark.alone
+
 MACHINE = machine_class()
 SHORTEST = replace(SHORT, looks=(2, 3), screen_quads=1)
 CANDIDATE = UUID("22222222-2222-2222-2222-222222222222")
