@@ -238,6 +238,59 @@ class CandidateMeasured(Fact):
     """False when the screen was clearly below 0.9."""
 
 
+class MeasurementRequested(Fact):
+    """A measured candidate is among the best of its generation and is measured again, longer (successive halving)."""
+
+    TYPE = "measurement.requested.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    round: int = Field(ge=1)
+    position: int
+    build: Build
+    task: Task
+
+
+class CandidateRemeasured(Fact):
+    """A longer search measurement, which replaces the one before it. Still never a result."""
+
+    TYPE = "candidate.remeasured.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    round: int
+    comparison: Comparison
+
+
+class MeasurementRefused(Fact):
+    """The candidate did something while it was measured again for which it is out: its numbers count no more."""
+
+    TYPE = "measurement.refused.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    round: int
+    reason: Reason
+    message: str
+    counterexample: Counterexample | None = None
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.MEASURE
+
+
+class MeasurementNotRun(Fact):
+    """Nobody's fault: the candidate keeps the number that it had."""
+
+    TYPE = "measurement.not_run.v1"
+    goal_id: GoalId
+    candidate_id: UUID
+    generation: int
+    round: int
+    reason: AbandonReason
+    message: str
+
+
 class CandidateRejected(Fact):
     TYPE = "candidate.rejected.v1"
     goal_id: GoalId
@@ -486,6 +539,10 @@ AnyFact = (
     | CandidateCompiled
     | CandidateVerified
     | CandidateMeasured
+    | MeasurementRequested
+    | CandidateRemeasured
+    | MeasurementRefused
+    | MeasurementNotRun
     | CandidateRejected
     | CandidateAbandoned
     | CounterexampleKept

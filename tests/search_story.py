@@ -26,6 +26,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     ChampionCrowned,
     Fact,
@@ -35,6 +36,7 @@ from schemas.events import (
     GenerationClosed,
     GenerationDue,
     GoalAccepted,
+    MeasurementRefused,
     RawRequest,
 )
 from schemas.goal import Constraints, Goal, Shape
@@ -242,6 +244,18 @@ class Story:
             worth_more=worth_more,
         )
         self.state(answer(self._envelope(verified), "measure", fact))
+
+    def remeasured(self, id_: UUID, ratio: float | None, round_: int = 1) -> None:
+        fact = CandidateRemeasured(
+            goal_id=self.goal_id, candidate_id=id_, generation=0, round=round_, comparison=comparison(ratio)
+        )
+        self.say(fact, because=id_)
+
+    def refused(self, id_: UUID, reason: Reason = Reason.OUT_OF_BOUND, round_: int = 1) -> None:
+        fact = MeasurementRefused(
+            goal_id=self.goal_id, candidate_id=id_, generation=0, round=round_, reason=reason, message="wrong"
+        )
+        self.say(fact, because=id_)
 
     def rejected(self, id_: UUID, reason: Reason = Reason.OUT_OF_BOUND, ladder: str | None = "ladder-1") -> None:
         fact = CandidateRejected(

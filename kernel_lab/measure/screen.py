@@ -1,4 +1,8 @@
-"""The cheap look that every verified candidate gets: one pair of two quads on one shape (measurement.md, 7)."""
+"""The looks of a search: a cheap one for every verified candidate, longer ones for the best (measurement.md, 7).
+
+The screen is one pair of two quads on one shape. Round 1 of halving is a full pair on that shape, about three times the
+screen; round 2 a full pair on every shape. Each is one pair of processes, so its interval is wide: numbers to steer by.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -24,19 +28,28 @@ class Screened:
 
 
 def screen(bench: Bench, duel: Duel, noise: Noise, rng: np.random.Generator) -> Screened | Failed:
-    """The first undisturbed pair of at most three, on the shape that weighs most."""
-    narrow = on_one_shape(duel)
-    fought = Fought(narrow)
+    """The cheap look, on the shape that weighs most."""
+    comparison = _look(bench, on_one_shape(duel), noise, bench.protocol.screen_quads, rng)
+    return Screened(comparison, is_worth_more(comparison.ratio)) if isinstance(comparison, Comparison) else comparison
+
+
+def remeasure(bench: Bench, duel: Duel, noise: Noise, round_: int, rng: np.random.Generator) -> Comparison | Failed:
+    """The look of one round of halving: a full pair, on one shape in the first round and on all of them after it."""
+    return _look(bench, on_one_shape(duel) if round_ == 1 else duel, noise, bench.protocol.quads, rng)
+
+
+def _look(bench: Bench, duel: Duel, noise: Noise, quads: int, rng: np.random.Generator) -> Comparison | Failed:
+    """The first undisturbed pair of at most three."""
+    fought = Fought(duel)
     for attempt in range(1, ATTEMPTS + 1):
-        taken = take_pair(bench, narrow, bench.protocol.screen_quads, rng)
+        taken = take_pair(bench, duel, quads, rng)
         if not isinstance(taken, Pair):
             return taken
-        conclusion = conclude_one(taken, narrow.weights, noise, level_per_look())
-        fought = Fought(narrow, (taken,), conclusion, looks=attempt)
+        conclusion = conclude_one(taken, duel.weights, noise, level_per_look())
+        fought = Fought(duel, (taken,), conclusion, looks=attempt)
         if conclusion.verdict is not Verdict.INVALID:
             break
-    comparison = comparison_of(bench, fought, noise, RatioKind.SEARCH)
-    return Screened(comparison, is_worth_more(comparison.ratio))
+    return comparison_of(bench, fought, noise, RatioKind.SEARCH)
 
 
 def on_one_shape(duel: Duel) -> Duel:

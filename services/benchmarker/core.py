@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, assert_never
 
 from schemas.enums import AbandonReason, Reason, Stage, Target
-from schemas.envelope import Envelope, answer
+from schemas.envelope import Draft, Envelope, answer
 from schemas.events import (
     BaselineAbandoned,
     BaselineChosen,
@@ -13,10 +13,14 @@ from schemas.events import (
     CandidateAbandoned,
     CandidateMeasured,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     Contestant,
     Fact,
     MachineObserved,
+    MeasurementNotRun,
+    MeasurementRefused,
+    MeasurementRequested,
     RaceDue,
     RaceFinished,
     RaceNotRun,
@@ -29,6 +33,7 @@ from services.runtime.service import Do, Facts, Quiet
 BASELINE = "baseline"
 MEASURE = "measure"
 """Shared by measured, rejected and abandoned: the first wins."""
+REMEASURE = "remeasure"
 RACE = "race"
 
 
@@ -57,6 +62,19 @@ class Screen:
 
 
 @dataclass(frozen=True)
+class Remeasure:
+    """Give this candidate, one of the best of its generation, the longer look of a round of halving."""
+
+    build: Build
+    task: Task
+    round: int
+
+    @property
+    def quiet(self) -> Quiet:
+        return quiet_for(self.task)
+
+
+@dataclass(frozen=True)
 class RunRace:
     """Race the proven, once, for the result."""
 
@@ -78,7 +96,7 @@ class Calibrate:
         return Quiet.EXCLUSIVE
 
 
-Work = ChooseBaselines | Screen | RunRace | Calibrate
+Work = ChooseBaselines | Screen | Remeasure | RunRace | Calibrate
 
 
 @dataclass(frozen=True)
@@ -98,6 +116,11 @@ class NoneFound:
 class Screened:
     comparison: Comparison
     worth_more: bool
+
+
+@dataclass(frozen=True)
+class Remeasured:
+    comparison: Comparison
 
 
 @dataclass(frozen=True)
@@ -128,21 +151,23 @@ class Calibrated:
     profiles: tuple[MachineProfile, ...]
 
 
-Outcome = Chosen | NoneFound | Screened | Refused | Raced | NotRun | Calibrated
+Outcome = Chosen | NoneFound | Screened | Remeasured | Refused | Raced | NotRun | Calibrated
 
 
 class Benchmarker:
     """Says how fast things are, and nothing about whether they are right: that was settled before."""
 
     name: ClassVar[str] = "benchmarker"
-    inputs: ClassVar[tuple[type[Fact], ...]] = (BaselineDue, CandidateVerified, RaceDue)
+    inputs: ClassVar[tuple[type[Fact], ...]] = (BaselineDue, CandidateVerified, MeasurementRequested, RaceDue)
 
-    def decide(self, cause: Envelope[Any]) -> Do[ChooseBaselines | Screen | RunRace] | Facts:
+    def decide(self, cause: Envelope[Any]) -> Do[ChooseBaselines | Screen | Remeasure | RunRace] | Facts:
         match cause.fact:
             case BaselineDue(task=task, champion=champion):
                 return Do(ChooseBaselines(task, champion))
             case CandidateVerified(build=build, task=task):
                 return Do(Screen(build, task))
+            case MeasurementRequested(build=build, task=task, round=round_):
+                return Do(Remeasure(build, task, round_))
             case RaceDue(contestants=contestants, incumbent=incumbent, task=task):
                 return Do(RunRace(contestants, incumbent, task))
             case other:
@@ -156,8 +181,10 @@ class Benchmarker:
                 return (answer(cause, BASELINE, _not_found(cause.fact, outcome)),)
             case Screened():
                 return (answer(cause, MEASURE, _measured(cause.fact, outcome)),)
+            case Remeasured(comparison):
+                return (answer(cause, REMEASURE, _remeasured(cause.fact, comparison)),)
             case Refused():
-                return (answer(cause, MEASURE, _rejected(cause.fact, outcome)),)
+                return (_refused(cause, outcome),)
             case Raced(race):
                 return (answer(cause, RACE, _finished(cause.fact, race)),)
             case NotRun(message):
@@ -173,6 +200,8 @@ class Benchmarker:
                 return (answer(cause, BASELINE, _baseline_abandoned(due, reason, message)),)
             case CandidateVerified() as verified:
                 return (answer(cause, MEASURE, _candidate_abandoned(verified, reason, message)),)
+            case MeasurementRequested() as requested:
+                return (answer(cause, REMEASURE, _measurement_not_run(requested, reason, message)),)
             case RaceDue() as due:
                 return (answer(cause, RACE, _race_not_run(due, reason, message)),)
             case other:
@@ -209,6 +238,46 @@ def _measured(verified: CandidateVerified, screened: Screened) -> CandidateMeasu
         generation=verified.generation,
         comparison=screened.comparison,
         worth_more=screened.worth_more,
+    )
+
+
+def _refused(cause: Envelope[Any], refused: Refused) -> Draft[Any]:
+    if isinstance(cause.fact, MeasurementRequested):
+        return answer(cause, REMEASURE, _measurement_refused(cause.fact, refused))
+    return answer(cause, MEASURE, _rejected(cause.fact, refused))
+
+
+def _remeasured(requested: MeasurementRequested, comparison: Comparison) -> CandidateRemeasured:
+    return CandidateRemeasured(
+        goal_id=requested.goal_id,
+        candidate_id=requested.candidate_id,
+        generation=requested.generation,
+        round=requested.round,
+        comparison=comparison,
+    )
+
+
+def _measurement_refused(requested: MeasurementRequested, refused: Refused) -> MeasurementRefused:
+    found = refused.counterexample
+    return MeasurementRefused(
+        goal_id=requested.goal_id,
+        candidate_id=requested.candidate_id,
+        generation=requested.generation,
+        round=requested.round,
+        reason=refused.reason,
+        message=refused.message,
+        counterexample=found and found.model_copy(update={"found_by": requested.candidate_id}),
+    )
+
+
+def _measurement_not_run(requested: MeasurementRequested, reason: AbandonReason, message: str) -> MeasurementNotRun:
+    return MeasurementNotRun(
+        goal_id=requested.goal_id,
+        candidate_id=requested.candidate_id,
+        generation=requested.generation,
+        round=requested.round,
+        reason=reason,
+        message=message,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import numpy as np
 
@@ -24,10 +24,10 @@ from kernel_lab.measure.null import (
     pretended_race,
 )
 from kernel_lab.measure.own_kernels import OwnKernels, build_own_kernels
-from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, Duel
+from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, Duel, Failed
 from kernel_lab.measure.profile import profile_of
 from kernel_lab.measure.race import RaceCard, Runner, race
-from kernel_lab.measure.screen import is_worth_more, screen
+from kernel_lab.measure.screen import is_worth_more, remeasure, screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.measure.strongest import BaselineRacing, ChosenBaselines, Field, NoBaseline, Strongest, choose_baselines
 from kernel_lab.verify.court import Court, open_court
@@ -50,6 +50,8 @@ from services.benchmarker.core import (
     Outcome,
     Raced,
     Refused,
+    Remeasure,
+    Remeasured,
     RunRace,
     Screen,
     Screened,
@@ -60,6 +62,8 @@ from services.runtime.artifacts import ArtifactStore, Missing
 from services.runtime.settings import Settings, host_id
 
 SEED_BITS = 62
+
+Seen = TypeVar("Seen")
 
 
 def open_effect(settings: Settings) -> Callable[[Work], Outcome]:
@@ -102,6 +106,8 @@ class Station:
                 return Chosen(pretended_baselines(task)) if _is_null(task) else self._choose(task, champion)
             case Screen(build, task):
                 return _pretended_screen(build, task) if _is_null(task) else self._screen(build, task)
+            case Remeasure(build, task, round_):
+                return _pretended_remeasure(build, task) if _is_null(task) else self._remeasure(build, task, round_)
             case RunRace(contestants, incumbent, task):
                 if _is_null(task):
                     return Raced(pretended_race(task, contestants, incumbent))
@@ -161,20 +167,30 @@ class Station:
         return Baseline(name=one.ready.spec.name, axes=dict(one.shape.axes), median_ns=one.median_ns, artifact=artifact)
 
     def _screen(self, build: Build, task: Task) -> Screened | Refused | NotRun:
+        found = self._looked_at(build, task, lambda duel: screen(self.bench, duel, self.noise, _fresh_rng()))
+        if isinstance(found, Refused | NotRun):
+            return found
+        return Screened(found.comparison, found.worth_more)
+
+    def _remeasure(self, build: Build, task: Task, round_: int) -> Remeasured | Refused | NotRun:
+        found = self._looked_at(build, task, lambda duel: remeasure(self.bench, duel, self.noise, round_, _fresh_rng()))
+        return found if isinstance(found, Refused | NotRun) else Remeasured(found)
+
+    def _looked_at(self, build: Build, task: Task, look: Callable[[Duel], Seen | Failed]) -> Seen | Refused | NotRun:
         self._calibrated()
         with _folder() as folder:
             try:
                 duel = self._duel(task, self._racer("candidate", build, task, folder), folder)
             except ObjectLost as lost:
                 return NotRun(str(lost))
-            found = screen(self.bench, duel, self.noise, _fresh_rng())
+            found = look(duel)
         match found:
             case CandidateFailed(finding):
                 return Refused(finding.reason, clip(finding.message, 4096), finding.counterexample)
             case BaselineFailed():
                 return NotRun(why_failed(found))
-            case _:
-                return Screened(found.comparison, found.worth_more)
+            case seen:
+                return seen
 
     def _race(self, work: RunRace) -> Raced | NotRun:
         gflops = self._calibrated().fma_gflops[Dtype.F32.value]
@@ -243,6 +259,10 @@ class Station:
 def _pretended_screen(build: Build, task: Task) -> Screened:
     comparison = pretended_comparison(build.kernel.fingerprint, RatioKind.SEARCH, task.shapes[:1], task.regime)
     return Screened(comparison, is_worth_more(comparison.ratio))
+
+
+def _pretended_remeasure(build: Build, task: Task) -> Remeasured:
+    return Remeasured(pretended_comparison(build.kernel.fingerprint, RatioKind.SEARCH, task.shapes, task.regime))
 
 
 def _workload(name: str) -> Workload:

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from schemas.enums import EndedBy, Outcome, SteerAction
 from schemas.envelope import Recorded
@@ -15,6 +16,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     FinalistNominated,
     FinalistProven,
@@ -23,6 +25,8 @@ from schemas.events import (
     GoalAccepted,
     GoalCompleted,
     GoalSteered,
+    MeasurementRefused,
+    MeasurementRequested,
     RaceDue,
 )
 from schemas.goal import Goal
@@ -44,7 +48,9 @@ class Progress:
     measured: int = 0
     abandoned: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
-    best_search_ratio: float | None = None
+    remeasured: int = 0
+    looks: dict[UUID, tuple[int, float]] = field(default_factory=dict)
+    """Of each measured candidate: how often it was looked at, and the ratio of the last look."""
     nominated: int = 0
     proven: int = 0
     started_at: datetime | None = None
@@ -54,6 +60,12 @@ class Progress:
     ended_by: EndedBy | None = None
     outcome: Outcome | None = None
     message: str = ""
+
+    @property
+    def best_search_ratio(self) -> float | None:
+        """Of the candidate that leads: the best among those measured longest."""
+        leader = max(self.looks.values(), default=None)
+        return leader[1] if leader else None
 
     @property
     def completed(self) -> bool:
@@ -79,10 +91,17 @@ class Progress:
                 self.compiled += 1
             case CandidateVerified():
                 self.verified += 1
-            case CandidateMeasured(comparison=comparison):
+            case CandidateMeasured() as fact:
                 self.measured += 1
-                if comparison.ratio is not None:
-                    self.best_search_ratio = max(self.best_search_ratio or 0.0, comparison.ratio.estimate)
+                self._look(fact)
+            case MeasurementRequested(round=round_):
+                self.phase = f"measuring the best again, round {round_}"
+            case CandidateRemeasured() as fact:
+                self.remeasured += 1
+                self._look(fact)
+            case MeasurementRefused(candidate_id=id_, reason=reason):
+                self.looks.pop(id_, None)
+                self.rejected[reason.value] += 1
             case CandidateRejected(reason=reason):
                 self.rejected[reason.value] += 1
             case CandidateAbandoned():
@@ -101,6 +120,11 @@ class Progress:
                 self.search_ended_at = self.search_ended_at or recorded.recorded_at
             case _:
                 pass
+
+    def _look(self, fact: CandidateMeasured | CandidateRemeasured) -> None:
+        if fact.comparison.ratio is not None:
+            looks, _before = self.looks.get(fact.candidate_id, (0, 0.0))
+            self.looks[fact.candidate_id] = (looks + 1, fact.comparison.ratio.estimate)
 
     def _steer(self, action: SteerAction, at: datetime) -> None:
         match action:
@@ -139,6 +163,7 @@ class Progress:
             "compiled": self.compiled,
             "verified": self.verified,
             "measured": self.measured,
+            "remeasured": self.remeasured,
             "rejected": dict(self.rejected),
             "abandoned": self.abandoned,
             "best_search_ratio": self.best_search_ratio,

@@ -15,6 +15,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     ChampionCrowned,
     Fact,
@@ -27,6 +28,7 @@ from schemas.events import (
     GoalCompleted,
     LessonRecorded,
     MachineObserved,
+    MeasurementRefused,
     RaceFinished,
 )
 from schemas.faults import Misconfigured
@@ -46,7 +48,7 @@ from services.console.report_model import (
 )
 
 F = TypeVar("F", bound=Fact)
-Terminal = CandidateMeasured | CandidateRejected | CandidateAbandoned
+Terminal = CandidateMeasured | MeasurementRefused | CandidateRejected | CandidateAbandoned
 
 
 class GoalFacts:
@@ -55,10 +57,15 @@ class GoalFacts:
     def __init__(self, facts: Iterable[Recorded[Any]]) -> None:
         self._by_type: dict[type[Fact], list[Recorded[Any]]] = {}
         self.ends: dict[UUID, Terminal] = {}
+        self._looks: dict[UUID, list[Comparison]] = {}
         for recorded in sorted(facts, key=lambda one: one.position):
             self._by_type.setdefault(type(recorded.fact), []).append(recorded)
             if isinstance(recorded.fact, CandidateMeasured | CandidateRejected | CandidateAbandoned):
                 self.ends.setdefault(recorded.fact.candidate_id, recorded.fact)
+            if isinstance(recorded.fact, CandidateMeasured | CandidateRemeasured):
+                self._looks.setdefault(recorded.fact.candidate_id, []).append(recorded.fact.comparison)
+            if isinstance(recorded.fact, MeasurementRefused):
+                self.ends[recorded.fact.candidate_id] = recorded.fact
 
     def recorded(self, type_: type[F]) -> Sequence[Recorded[F]]:
         return self._by_type.get(type_, [])
@@ -70,9 +77,20 @@ class GoalFacts:
         return next((recorded.fact for recorded in reversed(self.recorded(type_))), None)
 
     def search_of(self, candidate_id: UUID) -> Comparison | None:
-        """What the search measured of a candidate."""
-        end = self.ends.get(candidate_id)
-        return end.comparison if isinstance(end, CandidateMeasured) else None
+        """What the search measured of a candidate, at its longest look that gave a number."""
+        if not isinstance(self.ends.get(candidate_id), CandidateMeasured):
+            return None
+        looks = self._looks[candidate_id]
+        return next((look for look in reversed(looks) if look.ratio is not None), looks[-1])
+
+    def leader(self) -> Comparison | None:
+        """The best of the candidates that were measured longest."""
+        known = [
+            (sum(look.ratio is not None for look in self._looks[id_]), search.ratio.estimate, search)
+            for id_ in self._looks
+            if (search := self.search_of(id_)) is not None and search.ratio is not None
+        ]
+        return max(known, key=lambda row: row[:2])[2] if known else None
 
 
 def report_goal(goal_id: str, recorded: Iterable[Recorded[Any]]) -> GoalReport:
@@ -237,9 +255,8 @@ def _finalist(nominated: FinalistNominated, facts: GoalFacts) -> FinalistReport:
 
 
 def _best_search(facts: GoalFacts) -> Stated | None:
-    measured = [end.comparison for end in facts.ends.values() if isinstance(end, CandidateMeasured)]
-    known = [(one.ratio.estimate, one) for one in measured if one.ratio is not None]
-    return stated(max(known, key=lambda pair: pair[0])[1]) if known else None
+    leader = facts.leader()
+    return stated(leader) if leader else None
 
 
 def _baselines(race: BaselineRace) -> tuple[BaselineReport, ...]:
@@ -268,7 +285,7 @@ def _tally(facts: GoalFacts) -> TallyReport:
         compiled=len(facts.all(CandidateCompiled)),
         verified=len(facts.all(CandidateVerified)),
         measured=sum(isinstance(end, CandidateMeasured) for end in ends),
-        rejected=sum(isinstance(end, CandidateRejected) for end in ends),
+        rejected=sum(isinstance(end, CandidateRejected | MeasurementRefused) for end in ends),
         abandoned=sum(isinstance(end, CandidateAbandoned) for end in ends),
     )
 
@@ -278,7 +295,7 @@ def _rejects(facts: GoalFacts) -> tuple[RejectReport, ...]:
     searched = [
         (end.stage, end.reason, end.candidate_id, end.message)
         for end in facts.ends.values()
-        if isinstance(end, CandidateRejected)
+        if isinstance(end, CandidateRejected | MeasurementRefused)
     ]
     proved = [(Stage.PROVE, f.reason, f.candidate_id, f.message) for f in facts.all(FinalistRejected)]
     rows = [_reject(list(group)) for _, group in groupby(sorted(searched + proved, key=_kind), key=_kind)]

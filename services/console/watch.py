@@ -106,6 +106,7 @@ def plain_line(progress: Progress) -> str:
     return (
         f"{progress.phase}{paused} · generation {progress.generation} · proposed {progress.proposed}"
         f" · compiled {progress.compiled} · verified {progress.verified} · measured {progress.measured}"
+        f"{f' ({progress.remeasured} again)' if progress.remeasured else ''}"
         f" · rejected {progress.rejected.total()} · best {best}"
     )
 
@@ -119,7 +120,7 @@ def table(progress: Progress) -> Table:
     rows.add_row("proposed", f"{progress.proposed}{left}")
     rows.add_row("compiled", str(progress.compiled))
     rows.add_row("verified", str(progress.verified))
-    rows.add_row("measured", str(progress.measured))
+    rows.add_row("measured", f"{progress.measured}, and {progress.remeasured} times again for longer")
     reasons = ", ".join(f"{reason} {count}" for reason, count in progress.rejected.most_common())
     rows.add_row("rejected", f"{progress.rejected.total()} {f'({reasons})' if reasons else ''}")
     rows.add_row("best so far", f"{progress.best_search_ratio:.3f}× (search)" if progress.best_search_ratio else "-")

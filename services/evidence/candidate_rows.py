@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from schemas.enums import Stage
 from schemas.envelope import Recorded
 from schemas.events import (
     CandidateAbandoned,
@@ -14,12 +15,14 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     ChampionCrowned,
     FinalistAbandoned,
     FinalistNominated,
     FinalistProven,
     FinalistRejected,
+    MeasurementRefused,
 )
 from services.evidence.goal_state import GoalState
 
@@ -102,9 +105,13 @@ def move_of(fact: Any) -> Move | None:
             return Move(CandidateStatus.COMPILED)
         case CandidateVerified():
             return Move(CandidateStatus.VERIFIED)
-        case CandidateMeasured(comparison=comparison):
+        case CandidateMeasured(comparison=comparison) | CandidateRemeasured(comparison=comparison):
             ratio = comparison.ratio.estimate if comparison.ratio else None
             return Move(CandidateStatus.MEASURED, search_ratio=ratio, verdict=comparison.verdict.value)
+        case MeasurementRefused():
+            return Move(
+                CandidateStatus.REJECTED, stage=Stage.MEASURE.value, reason=fact.reason.value, message=fact.message
+            )
         case CandidateRejected():
             return Move(
                 CandidateStatus.REJECTED, stage=fact.stage.value, reason=fact.reason.value, message=fact.message

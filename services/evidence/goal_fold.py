@@ -22,6 +22,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     ChampionCrowned,
     FinalistAbandoned,
@@ -39,6 +40,9 @@ from schemas.events import (
     GoalSteered,
     GoalTimedOut,
     LessonRecorded,
+    MeasurementNotRun,
+    MeasurementRefused,
+    MeasurementRequested,
     RaceDue,
     RaceFinished,
     RaceNotRun,
@@ -62,6 +66,7 @@ from services.evidence.lessons import Trial, topic_of
 GUIDES_NOTHING = frozenset({Verdict.INVALID, Verdict.UNFIT, Verdict.QUARANTINED})
 """Verdicts whose ratio, if there is one, must not steer the search (measurement.md, 5, 4 and 10)."""
 
+HalvingMove = MeasurementRequested | CandidateRemeasured | MeasurementRefused | MeasurementNotRun
 CandidateMove = CandidateCompiled | CandidateVerified | CandidateMeasured | CandidateRejected | CandidateAbandoned
 
 
@@ -78,7 +83,7 @@ def trials(generation: Generation) -> tuple[Trial, ...]:
     )
 
 
-def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:
+def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:  # noqa: C901 — one flat match
     match recorded.fact:
         case CandidateProposed():
             return _candidate_proposed(state, recorded)
@@ -86,6 +91,8 @@ def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:
             CandidateCompiled() | CandidateVerified() | CandidateMeasured() | CandidateRejected() | CandidateAbandoned()
         ):
             return _candidate_moved(state, recorded.fact)
+        case MeasurementRequested() | CandidateRemeasured() | MeasurementRefused() | MeasurementNotRun():
+            return _halving_moved(state, recorded.fact)
         case GenerationDue() | GenerationOpened() | GenerationAbandoned() | GenerationClosed() | SearchExhausted():
             return _generation_moved(state, recorded)
         case BaselineDue() | BaselineChosen() | BaselineNotFound() | BaselineAbandoned():
@@ -233,14 +240,50 @@ def _candidate_after(candidate: CandidateState, fact: CandidateMove) -> Candidat
     match fact:
         case CandidateCompiled():
             return replace(candidate, compiled=True)
-        case CandidateVerified():
-            return replace(candidate, compiled=True, verified=True)
-        case CandidateMeasured(comparison=comparison):
-            return replace(candidate, end=End.MEASURED, search_ratio=search_ratio(comparison))
+        case CandidateVerified(build=build):
+            return replace(candidate, compiled=True, verified=True, build=build)
+        case CandidateMeasured(comparison=comparison, worth_more=worth_more):
+            ratio = search_ratio(comparison)
+            goes_on = worth_more and ratio is not None and candidate.build is not None
+            return replace(
+                candidate, end=End.MEASURED, search_ratio=ratio, ratios=(ratio,) if goes_on and ratio else ()
+            )
         case CandidateRejected(reason=reason, counterexample=counterexample):
             return replace(candidate, end=End.REJECTED, reason=reason, counterexample=counterexample)
         case CandidateAbandoned():
             return replace(candidate, end=End.ABANDONED)
+
+
+def _halving_moved(state: GoalState, fact: HalvingMove) -> GoalState:
+    generation = state.generation
+    if generation is None or fact.generation != generation.number or state.settled_by_time:
+        return state
+    candidate = generation.candidates.get(fact.candidate_id)
+    if candidate is None or candidate.end is not End.MEASURED:
+        return state
+    if isinstance(fact, MeasurementRequested):
+        is_next = fact.round == candidate.answered + 1 and candidate.asked < fact.round
+        moved = replace(candidate, asked=fact.round) if is_next else candidate
+    elif fact.round == candidate.asked and candidate.answered < fact.round:
+        moved = _after_round(replace(candidate, answered=fact.round), fact)
+    else:
+        moved = candidate
+    return state if moved is candidate else _with_candidate(state, generation, fact.candidate_id, moved)
+
+
+def _after_round(
+    candidate: CandidateState, fact: CandidateRemeasured | MeasurementRefused | MeasurementNotRun
+) -> CandidateState:
+    match fact:
+        case CandidateRemeasured(comparison=comparison):
+            ratio = search_ratio(comparison)
+            if ratio is None:
+                return candidate
+            return replace(candidate, search_ratio=ratio, ratios=(*candidate.ratios, ratio))
+        case MeasurementRefused(reason=reason, counterexample=counterexample):
+            return replace(candidate, end=End.REJECTED, search_ratio=None, reason=reason, counterexample=counterexample)
+        case MeasurementNotRun():
+            return candidate
 
 
 def search_ratio(comparison: Comparison) -> float | None:

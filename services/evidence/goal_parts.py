@@ -39,8 +39,16 @@ class CandidateState:
     genome: Genome
     compiled: bool = False
     verified: bool = False
+    build: Build | None = None
+    """As verified: what a longer measurement needs."""
     end: End | None = None
     search_ratio: float | None = None
+    """Of the longest look so far; None when there is none that says anything."""
+    ratios: tuple[float, ...] = ()
+    """What the screen and each longer look found, as far as the candidate went on: append-only."""
+    asked: int = 0
+    """The last round of halving that it was asked for."""
+    answered: int = 0
     reason: Reason | None = None
     counterexample: Counterexample | None = None
 
@@ -104,10 +112,12 @@ class Generation:
         return {id_: self.candidates[id_] for id_ in self.opened or ()}
 
     def best(self) -> tuple[UUID, float] | None:
-        """The candidate with the best search ratio and that ratio; the first of equals."""
-        measured = [(id_, member.search_ratio) for id_, member in self.members().items()]
-        known = [(id_, ratio) for id_, ratio in measured if ratio is not None]
-        return max(known, key=lambda pair: pair[1], default=None)
+        """Among the candidates measured longest, the one with the best search ratio and that ratio; the first of
+        equals. A short look at many finds a lucky one."""
+        members = self.members().items()
+        known = [(len(one.ratios), one.search_ratio, id_) for id_, one in members if one.search_ratio is not None]
+        best = max(known, key=lambda row: row[:2], default=None)
+        return (best[2], best[1]) if best else None
 
 
 @dataclass(frozen=True, slots=True)

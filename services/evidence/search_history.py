@@ -15,10 +15,12 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     Fact,
     GenerationClosed,
     GoalAccepted,
     GoalTimedOut,
+    MeasurementRefused,
 )
 from schemas.goal import Goal
 from schemas.work import Genome, Kernel
@@ -27,7 +29,9 @@ HISTORY_FACTS: tuple[type[Fact], ...] = (
     GoalAccepted,
     CandidateProposed,
     CandidateMeasured,
+    CandidateRemeasured,
     CandidateRejected,
+    MeasurementRefused,
     CandidateAbandoned,
     GenerationClosed,
     GoalTimedOut,
@@ -67,6 +71,9 @@ class Tried:
     parents: tuple[UUID, ...]
     settled: bool = False
     search_ratio: float | None = None
+    """Of its longest look."""
+    looks: int = 0
+    """The screen, and the rounds of halving after it that gave a number."""
     worth_more: bool = False
     rejected: Reason | None = None
     abandoned: bool = False
@@ -98,6 +105,12 @@ def rank(tried: Tried) -> tuple[float, int]:
     return (-tried.search_ratio if tried.search_ratio is not None else math.inf, tried.position)
 
 
+def standing(tried: Tried) -> tuple[int, float, int]:
+    """Sorts the best first, and what was measured longer before what was only screened: many short looks find a lucky
+    one."""
+    return (-tried.looks, *rank(tried))
+
+
 FOOTPRINT_GENES = ("tile", "block", "rows", "streams", "parts", "unroll", "accumulators")
 """Beginnings of the names of genes that multiply what is in flight."""
 
@@ -124,6 +137,7 @@ class SearchHistory:
         self._standing: Counter[str] = Counter()
         self._elites: dict[int, list[Elite]] = {}
         self._archive: dict[Cell, Tried] = {}
+        self._cells: dict[Cell, list[UUID]] = {}
         self._credit: deque[Credit] = deque(maxlen=CREDIT_WINDOW)
         self._best: Tried | None = None
         self._best_at_close: float | None = None
@@ -139,6 +153,10 @@ class SearchHistory:
                 self._propose(recorded, fact)
             case CandidateMeasured() as fact:
                 self._measure(recorded.envelope.causation_id, fact)
+            case CandidateRemeasured(candidate_id=id_, comparison=comparison):
+                self._remeasure(id_, comparison.ratio.estimate if comparison.ratio else None)
+            case MeasurementRefused(candidate_id=id_, reason=reason):
+                self._refuse(id_, reason)
             case CandidateRejected(candidate_id=id_, reason=reason):
                 self._settle(id_, rejected=reason)
             case CandidateAbandoned(candidate_id=id_):
@@ -180,8 +198,8 @@ class SearchHistory:
         return tuple(elite.tried for elite in self._elites.get(island, ()))
 
     def nominees(self) -> tuple[Tried, ...]:
-        """Every candidate worth a finals place, best first."""
-        return tuple(sorted((tried for tried in self._tried.values() if tried.worth_more), key=rank))
+        """Every candidate worth a finals place, the longest measured and best first."""
+        return tuple(sorted((tried for tried in self._tried.values() if tried.worth_more), key=standing))
 
     # ---- one method per fact ---------------------------------------------------------------------------------------
 
@@ -206,9 +224,44 @@ class SearchHistory:
         worth_more = fact.worth_more and ratio is not None
         improves = ratio is not None and self._improves_its_island(fact.candidate_id, ratio)
         tried = self._settle(
-            fact.candidate_id, improves, search_ratio=ratio, worth_more=worth_more, verified_id=verified_id
+            fact.candidate_id,
+            improves,
+            search_ratio=ratio,
+            looks=1 if ratio is not None else 0,
+            worth_more=worth_more,
+            verified_id=verified_id,
         )
         if tried is not None and ratio is not None:
+            self._cells.setdefault(tried.cell, []).append(tried.id)
+            self._rank(tried)
+
+    def _remeasure(self, id_: UUID, ratio: float | None) -> None:
+        tried = self._tried.get(id_)
+        if tried is None or tried.search_ratio is None or ratio is None or self._timed_out:
+            return
+        self._replace(replace(tried, search_ratio=ratio, looks=tried.looks + 1))
+
+    def _refuse(self, id_: UUID, reason: Reason) -> None:
+        tried = self._tried.get(id_)
+        if tried is None or tried.rejected is not None or self._timed_out:
+            return
+        self._replace(replace(tried, search_ratio=None, looks=0, worth_more=False, rejected=reason))
+
+    def _replace(self, tried: Tried) -> None:
+        """What was known of a ranked candidate is forgotten, and it is ranked again."""
+        self._tried[tried.id] = tried
+        elites = self._elites.get(tried.island, [])
+        elites[:] = [elite for elite in elites if elite.tried.id != tried.id]
+        ranked = [self._tried[id_] for id_ in self._cells.get(tried.cell, ())]
+        best = min((one for one in ranked if one.search_ratio is not None), key=rank, default=None)
+        if best is None:
+            self._archive.pop(tried.cell, None)
+        else:
+            self._archive[tried.cell] = best
+        if self._best is not None and self._best.id == tried.id:
+            known = (one for one in self._tried.values() if one.search_ratio is not None)
+            self._best = min(known, key=standing, default=None)
+        if tried.search_ratio is not None:
             self._rank(tried)
 
     def _abandon(self, id_: UUID) -> None:
@@ -249,5 +302,5 @@ class SearchHistory:
         held = self._archive.get(tried.cell)
         if held is None or rank(tried) < rank(held):
             self._archive[tried.cell] = tried
-        if self._best is None or rank(tried) < rank(self._best):
+        if self._best is None or standing(tried) < standing(self._best):
             self._best = tried

@@ -20,6 +20,7 @@ from schemas.events import (
     FinalsDue,
     GenerationDue,
     GoalAccepted,
+    MeasurementRequested,
     RaceDue,
 )
 from schemas.ids import GoalId, Route
@@ -33,7 +34,7 @@ from services.librarian import rulings
 GLOBAL_FACTS: tuple[type[Fact], ...] = (*ROUTE_FACTS, CounterexampleKept, ChampionCrowned)
 """What outlives its goal: read by type when a librarian starts; of goals, only the unfinished are folded again."""
 
-DUE_FACTS = (BaselineDue, GenerationDue, FinalsDue, RaceDue)
+DUE_FACTS = (BaselineDue, GenerationDue, MeasurementRequested, FinalsDue, RaceDue)
 
 Shapes = tuple[tuple[tuple[str, int], ...], ...]
 Arena = tuple[str, Route, Shapes]

@@ -19,11 +19,12 @@ from schemas.events import (
     GenerationDue,
     GoalCompleted,
     LessonRecorded,
+    MeasurementRequested,
     RaceDue,
 )
 from schemas.measurement import Entrant
 from schemas.work import Counterexample, MachineClass, Task
-from services.evidence import goal_fold, lessons
+from services.evidence import goal_fold, halving, lessons
 from services.evidence.goal_parts import Generation, GoalPhase, count
 from services.evidence.goal_state import ATTEMPTS, FIRST_GENERATION, GoalState
 from services.librarian.assignment import generation_seed, task_for
@@ -123,9 +124,36 @@ def _searching(goal: GoalState, evidence: Evidence) -> Drafts:
         return (_generation_due(goal, evidence, goal.closed + FIRST_GENERATION, 0),)
     if generation.abandoned:
         return _generation_lost(goal, generation, evidence)
-    if generation.settled or goal.settled_by_time:
+    if goal.settled_by_time:
         return _closing(goal, generation, evidence)
-    return ()
+    return _halving(goal, generation, evidence) if generation.settled else ()
+
+
+def _halving(goal: GoalState, generation: Generation, evidence: Evidence) -> Drafts:
+    """The next round of longer looks, or the end of the generation after the last. A stop asks for no more rounds."""
+    lacking = None if goal.stopped else halving.missing(generation)
+    if lacking is None:
+        return () if halving.is_waiting(generation) else _closing(goal, generation, evidence)
+    round_, candidates = lacking
+    return tuple(_measurement_requested(goal, generation, evidence, round_, id_) for id_ in candidates)
+
+
+def _measurement_requested(
+    goal: GoalState, generation: Generation, evidence: Evidence, round_: int, candidate_id: UUID
+) -> Draft[Any]:
+    build = generation.candidates[candidate_id].build
+    assert goal.task is not None
+    assert build is not None
+    fact = MeasurementRequested(
+        goal_id=goal.goal_id,
+        candidate_id=candidate_id,
+        generation=generation.number,
+        round=round_,
+        position=evidence.position,
+        build=build,
+        task=goal.task,
+    )
+    return _state(goal, f"measurement.{candidate_id}", fact, round_)
 
 
 def _ending(goal: GoalState) -> EndedBy | None:

@@ -16,6 +16,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     FinalistNominated,
     FinalistProven,
@@ -24,6 +25,7 @@ from schemas.events import (
     GenerationAbandoned,
     GenerationDue,
     GenerationOpened,
+    MeasurementRequested,
     RaceDue,
     RaceFinished,
 )
@@ -63,6 +65,8 @@ class FakeWorkers:
                 yield from self._propose(cause, due)
             case CandidateProposed() | CandidateCompiled() | CandidateVerified():
                 yield self._climb(cause)
+            case MeasurementRequested() as requested:
+                yield answer(cause, "remeasure", self._remeasured(requested))
             case FinalsDue() as due:
                 yield from self._nominate(cause, due)
             case FinalistNominated() as nominated:
@@ -139,6 +143,15 @@ class FakeWorkers:
                     **about, candidate_id=fact.candidate_id, comparison=comparison(ratio), worth_more=True
                 )
                 return answer(cause, "measure", measured)
+
+    def _remeasured(self, requested: MeasurementRequested) -> CandidateRemeasured:
+        return CandidateRemeasured(
+            goal_id=requested.goal_id,
+            candidate_id=requested.candidate_id,
+            generation=requested.generation,
+            round=requested.round,
+            comparison=comparison(1 + self._number(requested.build) / 1000),
+        )
 
     def _judge(self, cause: Envelope[Any], fact: CandidateCompiled, about: dict[str, Any]) -> Draft[Any]:
         number = self._number(fact.build)

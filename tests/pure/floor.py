@@ -30,6 +30,7 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     Fact,
     FinalistNominated,
@@ -41,6 +42,9 @@ from schemas.events import (
     GoalAccepted,
     GoalCompleted,
     GoalSteered,
+    MeasurementNotRun,
+    MeasurementRefused,
+    MeasurementRequested,
     RaceDue,
     RaceFinished,
     RawRequest,
@@ -159,6 +163,10 @@ class Floor:
     answered: set[UUID] = field(default_factory=set)
     fate: Callable[[int], float | Reason | AbandonReason] = lambda number: 1.0 + number / 100
     """A candidate's search ratio by its number, or why it ends without one."""
+    second_fate: Callable[[int, int], float | Reason | AbandonReason] | None = None
+    """The same for a candidate's number and a round of halving; None repeats the search ratio."""
+    halves: bool = True
+    """Requests for longer looks are answered as soon as they are due."""
     proposed: int = 0
     race_verdict: Verdict = Verdict.FASTER
     race_ratio: float = 1.2
@@ -296,7 +304,17 @@ class Floor:
         self.answer(cause, "open", fact)
 
     def climb(self, proposed: Recorded[CandidateProposed]) -> None:
-        """One candidate goes as far as its fate lets it."""
+        """One candidate goes as far as its fate lets it; longer looks that become due are answered."""
+        self._climb(proposed)
+        if self.halves:
+            self.halve()
+
+    def halve(self) -> None:
+        """Every longer look that is due, and that becomes due by it, is answered."""
+        while self.unanswered(MeasurementRequested):
+            self.remeasure()
+
+    def _climb(self, proposed: Recorded[CandidateProposed]) -> None:
         fact = proposed.fact
         about: dict[str, Any] = {
             "goal_id": fact.goal_id, "candidate_id": proposed.id, "generation": fact.generation
@@ -330,6 +348,28 @@ class Floor:
         assert verified is not None
         measured = CandidateMeasured(**about, comparison=comparison(fate), worth_more=True)
         self.answer(verified, "measure", measured)
+
+    def remeasure(self) -> None:
+        """The oldest request for a longer look is answered."""
+        cause = self.take(MeasurementRequested)
+        fact = cause.fact
+        number = int(fact.build.kernel.source.split()[2])
+        fate = self.second_fate(number, fact.round) if self.second_fate else self.fate(number)
+        about: dict[str, Any] = {
+            "goal_id": fact.goal_id,
+            "candidate_id": fact.candidate_id,
+            "generation": fact.generation,
+            "round": fact.round,
+        }
+        match fate:
+            case Reason():
+                found = counterexample(number)
+                answered: Fact = MeasurementRefused(**about, reason=fate, message="bad", counterexample=found)
+            case AbandonReason():
+                answered = MeasurementNotRun(**about, reason=fate, message="lost")
+            case ratio:
+                answered = CandidateRemeasured(**about, comparison=comparison(ratio))
+        self.answer(cause, "remeasure", answered)
 
     def generation(self) -> None:
         """One generation from due to settled."""

@@ -15,9 +15,13 @@ from schemas.events import (
     CandidateAbandoned,
     CandidateMeasured,
     CandidateRejected,
+    CandidateRemeasured,
     CandidateVerified,
     GenerationDue,
     MachineObserved,
+    MeasurementNotRun,
+    MeasurementRefused,
+    MeasurementRequested,
     RaceDue,
     RaceFinished,
     RaceNotRun,
@@ -37,6 +41,8 @@ from services.benchmarker.core import (
     Outcome,
     Raced,
     Refused,
+    Remeasure,
+    Remeasured,
     RunRace,
     Screen,
     Screened,
@@ -63,7 +69,12 @@ def concluded(cause: Envelope[Any], outcome: Outcome) -> Any:
     return draft.fact
 
 
-SLOTS: dict[type[Any], str] = {BaselineDue: "baseline", CandidateVerified: "measure", RaceDue: "race"}
+SLOTS: dict[type[Any], str] = {
+    BaselineDue: "baseline",
+    CandidateVerified: "measure",
+    MeasurementRequested: "remeasure",
+    RaceDue: "race",
+}
 
 
 def test_the_benchmarker_takes_the_work_that_the_queue_brings() -> None:
@@ -74,6 +85,9 @@ def test_each_input_asks_for_its_own_work() -> None:
     due, verified, race = because(BaselineDue), because(CandidateVerified), because(RaceDue)
     assert Benchmarker().decide(due) == Do(ChooseBaselines(due.fact.task, due.fact.champion))
     assert Benchmarker().decide(verified) == Do(Screen(verified.fact.build, verified.fact.task))
+    requested = because(MeasurementRequested).fact
+    again = Remeasure(requested.build, requested.task, requested.round)
+    assert Benchmarker().decide(because(MeasurementRequested)) == Do(again)
     fact = race.fact
     assert Benchmarker().decide(race) == Do(RunRace(fact.contestants, fact.incumbent, fact.task))
 
@@ -123,6 +137,23 @@ def test_a_candidate_that_misbehaves_while_timed_is_rejected_with_its_counterexa
     assert fact.counterexample.found_by == cause.fact.candidate_id
 
 
+def test_a_longer_look_is_stated_with_its_round() -> None:
+    cause, comparison = because(MeasurementRequested, round=2), golden(CandidateMeasured).comparison
+    fact = concluded(cause, Remeasured(comparison))
+    assert isinstance(fact, CandidateRemeasured)
+    assert (fact.candidate_id, fact.round, fact.comparison) == (cause.fact.candidate_id, 2, comparison)
+
+
+def test_a_candidate_that_misbehaves_on_its_longer_look_is_refused_under_the_same_id() -> None:
+    caught = Counterexample(workload="rms_norm", axes={"T": 1, "H": 8}, distribution="normal", seed=5)
+    cause = because(MeasurementRequested, round=1)
+    fact = concluded(cause, Refused(Reason.OUT_OF_BOUND, "timed outputs: y[0, 0]", caught))
+    assert isinstance(fact, MeasurementRefused)
+    assert (fact.round, fact.reason, fact.stage) == (1, Reason.OUT_OF_BOUND, Stage.MEASURE)
+    assert fact.counterexample is not None
+    assert fact.counterexample.found_by == cause.fact.candidate_id
+
+
 def test_a_race_is_stated_as_it_went() -> None:
     due, race = because(RaceDue), golden(RaceFinished).race
     assert concluded(due, Raced(race)) == RaceFinished(goal_id=due.fact.goal_id, attempt=due.fact.attempt, race=race)
@@ -130,7 +161,12 @@ def test_a_race_is_stated_as_it_went() -> None:
 
 @pytest.mark.parametrize(
     ("fact", "stated"),
-    [(BaselineDue, BaselineAbandoned), (CandidateVerified, CandidateAbandoned), (RaceDue, RaceNotRun)],
+    [
+        (BaselineDue, BaselineAbandoned),
+        (CandidateVerified, CandidateAbandoned),
+        (MeasurementRequested, MeasurementNotRun),
+        (RaceDue, RaceNotRun),
+    ],
 )
 def test_work_that_could_not_be_done_is_settled_under_its_own_id(fact: type[Any], stated: type[Any]) -> None:
     cause = because(fact)

@@ -56,6 +56,9 @@ def test_a_whole_goal_takes_the_path_of_the_architecture_and_crowns_a_champion()
         + ["candidate.proposed"] * 4
         + ["generation.opened"]
         + ["candidate.compiled", "candidate.verified", "candidate.measured"] * 4
+        + ["measurement.requested"] * 2
+        + ["candidate.remeasured"] * 2
+        + ["measurement.requested", "candidate.remeasured"]
         + ["generation.closed"]
     )
     assert of_the_goal[4:-10] == one_generation * 2
@@ -177,7 +180,7 @@ def test_nothing_becomes_due_without_room_in_the_stream_but_goals_still_end() ->
     floor.has_room = False
     for proposed in floor.propose():
         floor.climb(proposed)
-    assert floor.types[-1] == "generation.closed"
+    assert floor.types[-1] == "candidate.measured"
     floor.steer(SteerAction.CANCEL)
     assert floor.end.ended_by is EndedBy.CANCELLED
 
@@ -220,6 +223,7 @@ def test_candidates_that_end_before_the_opening_is_recorded_count() -> None:
     assert "generation.closed" not in floor.types
     opened = GenerationOpened(goal_id="g", generation=1, candidate_ids=tuple(one.id for one in candidates))
     floor.answer(cause, "open", opened)
+    floor.halve()
     assert floor.facts(GenerationClosed)[0].measured == 4
 
 
@@ -486,9 +490,9 @@ def test_nothing_new_becomes_due_while_paused_and_work_in_flight_finishes() -> N
     floor.steer(SteerAction.PAUSE)
     for proposed in candidates:
         floor.climb(proposed)
-    assert floor.types[-1] == "generation.closed"
+    assert floor.types[-1] == "candidate.measured"
     floor.steer(SteerAction.RESUME)
-    assert floor.types[-1] == "generation.due"
+    assert floor.types[-1] == "measurement.requested"
 
 
 def test_stop_ends_a_pause() -> None:

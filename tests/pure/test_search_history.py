@@ -123,3 +123,51 @@ def test_nominees_leave_out_what_the_screen_called_clearly_slower() -> None:
     story.measured(story.proposed("slow"), 0.5, worth_more=False)
     story.measured(story.proposed("fast"), 1.5)
     assert [tried.fingerprint for tried in folded(story).nominees()] == ["fast"]
+
+
+def test_a_longer_look_replaces_the_screen_everywhere() -> None:
+    story = Story()
+    lucky, steady = story.proposed("lucky"), story.proposed("steady")
+    story.measured(lucky, 1.5)
+    story.measured(steady, 1.3)
+    story.remeasured(lucky, 1.1)
+    story.remeasured(steady, 1.29)
+    history = folded(story)
+    assert [tried.search_ratio for tried in history.elites(0)] == [1.29, 1.1]
+    assert history.best is not None
+    assert history.best.fingerprint == "steady"
+    assert {tried.fingerprint for tried in history.archive.values()} == {"steady"}
+    assert [tried.fingerprint for tried in history.nominees()] == ["steady", "lucky"]
+
+
+def test_what_was_measured_longer_is_nominated_before_a_lucky_screen() -> None:
+    story = Story()
+    sure, lucky = story.proposed("sure"), story.proposed("lucky")
+    story.measured(sure, 1.2)
+    story.remeasured(sure, 1.2)
+    story.measured(lucky, 1.4)
+    assert [tried.fingerprint for tried in folded(story).nominees()] == ["sure", "lucky"]
+
+
+def test_a_longer_look_without_a_number_changes_nothing() -> None:
+    story = Story()
+    noisy = story.proposed("noisy")
+    story.measured(noisy, 1.2)
+    story.remeasured(noisy, None)
+    (tried,) = folded(story).tried
+    assert (tried.search_ratio, tried.looks) == (1.2, 1)
+
+
+def test_a_candidate_refused_on_its_longer_look_is_nobody_s_parent_and_no_nominee() -> None:
+    story = Story()
+    bad, good = story.proposed("bad"), story.proposed("good")
+    story.measured(bad, 1.9)
+    story.measured(good, 1.1)
+    story.refused(bad)
+    history = folded(story)
+    assert [tried.fingerprint for tried in history.elites(0)] == ["good"]
+    assert {tried.fingerprint for tried in history.archive.values()} == {"good"}
+    assert history.best is not None
+    assert history.best.fingerprint == "good"
+    assert [tried.fingerprint for tried in history.nominees()] == ["good"]
+    assert history.known == {"bad", "good"}, "never proposed again"
