@@ -3,7 +3,7 @@
 from kernel_lab.machine.classify import caches, compiler_accepts, llc_bytes, machine_class, machine_route, route_of
 from kernel_lab.machine.host import UNKNOWN, Host
 from kernel_lab.machine.observe import observe
-from kernel_lab.machine.quota import thread_quota
+from kernel_lab.machine.quota import memory_limit_bytes, thread_quota
 
 __all__ = [
     "UNKNOWN",
@@ -13,6 +13,7 @@ __all__ = [
     "llc_bytes",
     "machine_class",
     "machine_route",
+    "memory_limit_bytes",
     "observe",
     "route_of",
     "thread_quota",

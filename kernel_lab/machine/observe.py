@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from kernel_lab.machine.classify import caches
 from kernel_lab.machine.host import UNKNOWN, Host
+from kernel_lab.machine.quota import memory_limit_bytes
 from schemas.measurement import MachineProfile
 from schemas.work import MachineClass
 
@@ -73,12 +74,13 @@ def steal(host: Host) -> str:
 
 
 def memory_bytes(host: Host) -> int:
-    """Memory of the machine; 0 when it does not tell."""
+    """Memory that may be used here: the machine's, within the cgroup's limit; 0 when neither is told."""
     for line in (host.read(host.proc / "meminfo") or "").splitlines():
         name, _, value = line.partition(":")
         if name == "MemTotal" and value.split():
-            return int(value.split()[0]) * 1024
-    return 0
+            installed = int(value.split()[0]) * 1024
+            return min(installed, memory_limit_bytes(host) or installed)
+    return memory_limit_bytes(host) or 0
 
 
 def timer_resolution_ns(clock_ns: Callable[[], int]) -> float:

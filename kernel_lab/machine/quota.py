@@ -1,4 +1,4 @@
-"""How many threads this process may honestly use: the cgroup's quota, its cpuset and the affinity, never the cores.
+"""How much of the machine this process may honestly use: the cgroup's limits, never the machine's own size.
 
 Threads beyond the quota are throttled in the middle of a measurement (ollama #17916).
 """
@@ -9,11 +9,27 @@ from pathlib import Path
 
 from kernel_lab.machine.host import Host, parse_cpu_list
 
+NO_LIMIT_BYTES = 1 << 62
+"""cgroup v1 writes `no limit` as the largest number of pages."""
+
 
 def thread_quota(host: Host, affinity: int) -> int:
     """floor of the tightest limit, at least 1. `affinity` is how many processors the scheduler allows."""
     limits = [float(affinity), *_quotas_v2(host), *_quotas_v1(host)]
     return max(1, math.floor(min(limits)))
+
+
+def memory_limit_bytes(host: Host) -> int | None:
+    """The tightest memory limit of the cgroup and those above it; None without one."""
+    paths = _cgroup_paths(host)
+    tree = host.sys / "fs" / "cgroup"
+    files = (
+        *(folder / "memory.max" for folder in _folders(tree, paths.get("", "/"))),
+        *(folder / "memory.limit_in_bytes" for folder in _folders(tree / "memory", paths.get("memory", "/"))),
+    )
+    texts = (host.read(file) or "" for file in files)
+    limits = (int(text) for text in texts if text.isdigit())
+    return min((limit for limit in limits if limit < NO_LIMIT_BYTES), default=None)
 
 
 def _cgroup_paths(host: Host) -> dict[str, str]:

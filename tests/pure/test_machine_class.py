@@ -4,10 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from kernel_lab.machine import UNKNOWN, Host, caches, llc_bytes, machine_class, observe, route_of, thread_quota
+from kernel_lab.machine import (
+    UNKNOWN,
+    Host,
+    caches,
+    llc_bytes,
+    machine_class,
+    memory_limit_bytes,
+    observe,
+    route_of,
+    thread_quota,
+)
 from kernel_lab.machine.host import parse_cpu_list, parse_size
 from kernel_lab.machine.isa import X86_FEATURES, X86_LEVELS
-from kernel_lab.machine.observe import timer_resolution_ns
+from kernel_lab.machine.observe import memory_bytes, timer_resolution_ns
 from schemas.ids import is_token
 
 V2 = "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3"
@@ -128,6 +138,39 @@ def test_threads_are_the_floor_of_the_tightest_limit(tmp_path: Path, files: dict
 
 def test_affinity_is_a_limit_too(tmp_path: Path) -> None:
     assert thread_quota(host(tmp_path, {"sys/fs/cgroup/cpu.max": "800000 100000"}), affinity=3) == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "limit_bytes"),
+    [
+        ({}, None),
+        ({"sys/fs/cgroup/memory.max": "max"}, None),
+        ({"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ({"sys/fs/cgroup/memory.max": "6442450944"}, 6 << 30),
+        (
+            {
+                "proc/self/cgroup": "0::/pod/box",
+                "sys/fs/cgroup/pod/memory.max": "1073741824",
+                "sys/fs/cgroup/pod/box/memory.max": "6442450944",
+            },
+            1 << 30,
+        ),
+        (
+            {
+                "proc/self/cgroup": "4:memory:/docker/abc",
+                "sys/fs/cgroup/memory/memory.limit_in_bytes": "2147483648",
+            },
+            2 << 30,
+        ),
+    ],
+    ids=["none", "v2-max", "v1-max", "v2", "v2-nested", "v1-in-a-container"],
+)
+def test_memory_is_the_machines_within_the_tightest_limit(
+    tmp_path: Path, files: dict[str, str], limit_bytes: int | None
+) -> None:
+    here = host(tmp_path, {**files, "proc/meminfo": "MemTotal:  4194304 kB\n"})
+    assert memory_limit_bytes(here) == limit_bytes
+    assert memory_bytes(here) == min(4 << 30, limit_bytes or 4 << 30)
 
 
 def test_caches_are_read_with_the_last_level_last(tmp_path: Path) -> None:

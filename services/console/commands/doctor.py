@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from infra.embedded.nats import server_binary
+from infra.bootstrap.nats_server import server_binary
 from kernel_lab.backends import find_compiler
-from kernel_lab.machine import Host, thread_quota
+from kernel_lab.machine import Host, memory_limit_bytes, thread_quota
 from kernel_lab.sandbox import isolation
 from schemas.faults import Misconfigured
 from services.console.data_folder import LEAST_FREE_BYTES
@@ -21,6 +21,9 @@ from services.runtime.settings import Settings, read_settings
 
 BUSY_LOAD = 0.5
 """Chosen: more than half a core of other work shows in a measurement's interval."""
+
+CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+"""What docker and podman leave in a container's root."""
 
 
 class Health(StrEnum):
@@ -64,7 +67,7 @@ def doctor(output: OutputOption = Format.TEXT) -> None:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """Every finding about this machine."""
-    for look in (_python, _compiler, _threads, _noise, _servers, _torch, _gpu):
+    for look in (_python, _surroundings, _compiler, _threads, _noise, _servers, _torch, _gpu):
         yield look()
     yield _isolation(settings.isolation)
     yield _disk(settings.data_dir)
@@ -81,6 +84,14 @@ def _tried(what: str, why: str, look: Callable[[], str]) -> Finding:
 
 def _python() -> Finding:
     return Finding("python", Health.OK, sys.version.split()[0], "runs the services")
+
+
+def _surroundings() -> Finding:
+    why = "a container usually blocks user namespaces: then Landlock with seccomp confines candidates, and not bwrap"
+    limit_bytes = memory_limit_bytes(Host())
+    memory = f"memory limited to {limit_bytes >> 20} MiB" if limit_bytes else "memory not limited"
+    inside = any(mark.exists() for mark in CONTAINER_MARKS) or "KUBERNETES_SERVICE_HOST" in os.environ
+    return Finding("surroundings", Health.OK, f"{'a container' if inside else 'no container'}, {memory}", why)
 
 
 def _compiler() -> Finding:
@@ -147,4 +158,4 @@ def _disk(folder: Path) -> Finding:
         return Finding(
             "disk", Health.MISSING, f"{free >> 20} MiB free at {folder}", why, "free some, or set ASSAY_DATA"
         )
-    return Finding("disk", Health.OK, f"{free >> 30} GiB free at {folder}", why)
+    return Finding("disk", Health.OK, f"{free / 2**30:.1f} GiB free at {folder}", why)
