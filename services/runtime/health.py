@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from schemas.faults import Misconfigured
 from services.runtime.metrics import Metrics
@@ -47,15 +49,25 @@ class Health:
         return self._connected() and self._clock() - self._ticked_at < STUCK_AFTER_S
 
 
+class _Server(ThreadingHTTPServer):
+    """Answers probes, also those that do not stay for the answer."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that left early is no news; anything else is shown with its traceback."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class HealthServer:
     """The HTTP endpoints of one process, from construction to `close`."""
 
     def __init__(self, host: str, port: int, metrics: Metrics, health: Health) -> None:
         try:
-            self._server = ThreadingHTTPServer((host, port), _handler(metrics, health))
+            self._server = _Server((host, port), _handler(metrics, health))
         except OSError as error:
             raise Misconfigured(f"metrics port {host}:{port}: {error.strerror}; set ASSAY_METRICS_PORT=0") from error
-        self._server.daemon_threads = True
         self._thread = Thread(target=self._server.serve_forever, name="health", daemon=True)
         self._thread.start()
 
