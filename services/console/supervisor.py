@@ -28,6 +28,7 @@ from kernel_lab.sandbox import isolation
 from schemas.faults import Fault, Misconfigured
 from services.console.data_folder import claim
 from services.console.endpoints import STATE_FILE, Endpoints
+from services.runtime.address import parse_address
 from services.runtime.settings import PREFIX, Settings, environment_of, read_settings
 
 SERVICES = ("librarian", "proposer", "compiler", "verifier", "benchmarker")
@@ -149,7 +150,7 @@ class Supervisor:
 
     @asynccontextmanager
     async def _nats(self) -> AsyncIterator[EmbeddedNats]:
-        server = EmbeddedNats(self._settings.data_dir)
+        server = EmbeddedNats(self._settings.data_dir, listen=parse_address(self._settings.listen))
 
         async def start() -> None:
             server.kill()  # forget a process that died by itself
@@ -219,10 +220,16 @@ class Supervisor:
         path.with_suffix(".new").replace(path)
 
 
-def require_tools(settings: Settings) -> None:
+def require_sandboxed_compiler(settings: Settings) -> None:
     """A compiler and an isolation are here. Raises Misconfigured, saying how to get them, before anything starts."""
     find_compiler()
     isolation(settings.isolation)
+
+
+def require_tools(settings: Settings) -> None:
+    """A factory can start here. Raises Misconfigured."""
+    require_sandboxed_compiler(settings)
+    parse_address(settings.listen)
     if settings.metrics_port:
         raise Misconfigured("ASSAY_METRICS_PORT is one port, and a factory has several processes; leave it out here")
 

@@ -52,6 +52,8 @@ class StreamState:
     """Random uuid in the stream's metadata: a recreated stream is another epoch."""
     first_at: datetime | None = None
     """When its oldest message came; None when it is empty, or not told."""
+    language: frozenset[str] = frozenset()
+    """The fact types that the factory of this stream speaks; empty where nobody has said."""
 
     @property
     def fill(self) -> float:

@@ -16,9 +16,11 @@ from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, PRESENCE_BUCKET, Bu
 from services.runtime.effects import EffectLost, EffectProcess
 from services.runtime.goal_view import GoalView
 from services.runtime.handling import Backoff, Handler, Patience, patiently
+from services.runtime.language import require_same_language
 from services.runtime.presence import Presence
 from services.runtime.process import Hosted, drained, hosted, run_process, unless_stopped
 from services.runtime.quiet import Device
+from services.runtime.routes import OUTPUTS
 from services.runtime.service import Quiet, Service
 from services.runtime.settings import Settings, host_id
 from services.runtime.stating import publish
@@ -142,6 +144,9 @@ async def _serve_core(
     core: Service[Any, Any], effect: str, routes: tuple[Route, ...] | None, presence: bool, process: Hosted
 ) -> None:
     settings = process.settings
+    spoken = (*core.inputs, *OUTPUTS[core.name])
+    speaking = patiently("the facts stream", lambda: require_same_language(process.bus, spoken))
+    await unless_stopped(speaking, process.stop)
     async with AsyncExitStack() as stack:
         device = Device(settings.quiet)
         stack.callback(device.close)

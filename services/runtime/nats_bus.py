@@ -18,6 +18,8 @@ from services.runtime.nats_reader import Reader
 from services.runtime.settings import Settings
 
 MESSAGE_ID = "Nats-Msg-Id"
+LANGUAGE = "language"
+"""Of a stream's metadata: the fact types that its factory speaks, separated by blanks."""
 BACKOFF_FIRST_S = 0.05
 BACKOFF_LIMIT_S = 2.0
 GRACE_S = 2.0
@@ -84,14 +86,16 @@ class NatsBus:
     async def state(self, stream: str) -> StreamState:
         info = await self._link.api(f"STREAM.INFO.{stream}")
         state, config = info["state"], info["config"]
+        metadata = config.get("metadata", {})
         return StreamState(
             messages=state["messages"],
             bytes=state["bytes"],
             max_bytes=config["max_bytes"],
             first_seq=state["first_seq"],
             last_seq=state["last_seq"],
-            epoch=config.get("metadata", {}).get("epoch", ""),
+            epoch=metadata.get("epoch", ""),
             first_at=datetime.fromisoformat(state["first_ts"]) if state["messages"] else None,
+            language=frozenset(metadata.get(LANGUAGE, "").split()),
         )
 
     def connected(self) -> bool:

@@ -16,6 +16,7 @@ from nats.aio.subscription import Subscription
 
 from schemas.envelope import Message
 from schemas.faults import Misconfigured, NotAllowed, Poison, Transient
+from services.runtime.credentials import is_worker_credentials, read_credentials
 from services.runtime.settings import Settings
 
 REQUEST_TIMEOUT_S = 5.0
@@ -92,20 +93,17 @@ class Link:
         await asyncio.wait([connecting, link._refused], return_when=asyncio.FIRST_COMPLETED)
         if link._refused.done():
             connecting.cancel()
-            raise NotAllowed(f"{settings.nats_url} does not accept the credentials of {settings.nats_user or 'nobody'}")
+            raise NotAllowed(refusal(settings))
         await connecting
         link._up.set()
         return link
 
     async def _connect(self, settings: Settings, name: str) -> None:
-        password = settings.nats_password.get_secret_value() if settings.nats_password else None
         try:
             await self._client.connect(
                 settings.nats_url,
                 name=f"assay/{name}/{settings.copy_id}",
-                user=settings.nats_user,
-                password=password,
-                user_credentials=str(settings.nats_creds) if settings.nats_creds else None,
+                **_identity(settings),
                 inbox_prefix=self.inbox_prefix,
                 max_reconnect_attempts=NO_LIMIT,
                 reconnect_time_wait=RECONNECT_WAIT_S,
@@ -227,6 +225,22 @@ class Link:
 
     async def _on_closed(self) -> None:
         self._up.set()  # whoever waits shall hear that it is over
+
+
+def refusal(settings: Settings) -> str:
+    """Whose credentials the server does not accept, in words."""
+    whose = settings.nats_creds or settings.nats_user or "nobody"
+    return f"{settings.nats_url} does not accept the credentials of {whose}; they are wrong, or were revoked"
+
+
+def _identity(settings: Settings) -> dict[str, Any]:
+    """Who connects: a file of credentials, else user and password. Raises Misconfigured for a file that is none."""
+    if settings.nats_creds is None:
+        password = settings.nats_password.get_secret_value() if settings.nats_password else None
+        return {"user": settings.nats_user, "password": password}
+    if is_worker_credentials(settings.nats_creds):
+        return {"nkeys_seed_str": read_credentials(settings.nats_creds).seed.get_secret_value()}
+    return {"user_credentials": str(settings.nats_creds)}
 
 
 def message_of(message: Msg) -> Message:

@@ -8,22 +8,26 @@ import gc
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import structlog
 
-from schemas.faults import Fault
+from schemas.faults import Fault, NotAllowed
 from services.runtime.bus import Bus
 from services.runtime.health import Health, HealthServer, RunFile
 from services.runtime.metrics import Metrics
 from services.runtime.nats_bus import NatsBus
+from services.runtime.nats_link import refusal
 from services.runtime.settings import Settings, read_settings
 from services.runtime.stating import Stamp
 from services.runtime.telemetry import start_logging
+
+CLOSED_CHECK_S = 1.0
+"""How late a copy notices that it may not come back. Chosen: as often as the loop ticks."""
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -59,13 +63,35 @@ async def hosted(name: str, settings: Settings) -> AsyncIterator[Hosted]:
     server = HealthServer(settings.metrics_host, settings.metrics_port, metrics, health)
     run_file = RunFile(settings.run_dir, name, settings.copy_id, server.port)
     ticking = asyncio.create_task(health.ticking())
+    watching = asyncio.create_task(_stop_when_closed(bus, stop))
     try:
-        yield Hosted(name, settings, bus, metrics, health, stop)
+        with _explained(bus, settings):
+            yield Hosted(name, settings, bus, metrics, health, stop)
     finally:
         ticking.cancel()
+        watching.cancel()
         run_file.remove()
         server.close()
         await bus.close()
+
+
+async def _stop_when_closed(bus: Bus, stop: asyncio.Event) -> None:
+    """`stop` is set once the bus is closed for good: without it no work can be taken or answered."""
+    while bus.connected():  # noqa: ASYNC110 — the bus has no event for it
+        await asyncio.sleep(CLOSED_CHECK_S)
+    stop.set()
+
+
+@contextmanager
+def _explained(bus: Bus, settings: Settings) -> Iterator[None]:
+    """An end because the server no longer accepts this copy says so: nothing else closes the bus under its user."""
+    try:
+        yield
+    except StoppedEarly:
+        if bus.connected():
+            raise
+    if not bus.connected():
+        raise NotAllowed(refusal(settings))
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T:

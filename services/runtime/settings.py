@@ -48,7 +48,9 @@ class Settings(BaseSettings):
     nats_user: str | None = None
     nats_password: SecretStr | None = None
     nats_creds: Path | None = None
-    """A NATS credentials file, instead of user and password."""
+    """Credentials in a file, instead of user and password: a joined worker's own, or a NATS `.creds` file."""
+    listen: str = "127.0.0.1"
+    """Where the embedded NATS listens, `HOST` or `HOST:PORT`: this machine only, unless workers elsewhere join."""
     postgres_dsn: str | None = None
 
     data_dir: Path = Field(default_factory=_default_data_dir, validation_alias=AliasChoices("ASSAY_DATA"))

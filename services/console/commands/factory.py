@@ -11,10 +11,12 @@ import typer
 
 from schemas.faults import Misconfigured, Transient
 from services.console.commands.doctor import doctor
+from services.console.commands.worker import worker
 from services.console.endpoints import find, open_bus, open_log
 from services.console.output import Format, OutputOption, emit_record, say, stdout
 from services.console.processes import running_pid, start_factory, stop_process
 from services.console.supervisor import PROCESSES_FILE, SERVICES, parse_copies
+from services.runtime.address import parse_address
 from services.runtime.bus import FACTS_STREAM, FULL, PARKED_STREAM
 from services.runtime.settings import Settings, read_settings
 
@@ -22,25 +24,35 @@ FOLLOW_POLL_S = 0.2
 CopiesOption = Annotated[
     list[str] | None, typer.Option("--copies", help="SERVICE=N: this many copies, e.g. verifier=2 (repeatable).")
 ]
+ListenOption = Annotated[
+    str | None, typer.Option("--listen", help="HOST or HOST:PORT at which NATS listens; default: this machine only.")
+]
 
 
 def register(app: typer.Typer) -> None:
     """These commands stand at the top level."""
-    for command in (up, down, status, logs, doctor):
+    for command in (up, down, status, logs, doctor, worker):
         app.command()(command)
 
 
-def up(copies: CopiesOption = None) -> None:
+def up(copies: CopiesOption = None, listen: ListenOption = None) -> None:
     """Start the factory in the background: NATS, Postgres and the five services.
 
-    Example: assay up --copies verifier=2
+    With --listen, workers on other machines can join it (`assay credentials`, `assay worker`).
+
+    Example: assay up --copies verifier=2 --listen 10.0.0.5:4222
     """
-    settings, wanted = read_settings(), parse_copies(copies or [])
+    settings, wanted = read_settings(**({"listen": listen} if listen else {})), parse_copies(copies or [])
+    address = parse_address(settings.listen)
     if (pid := running_pid(settings)) is not None:
         say(f"a factory is running in {settings.data_dir} (pid {pid}); `assay down` stops it")
+        if listen:
+            raise Misconfigured("it goes on listening as it did: `assay down` first, then `assay up --listen` again")
         return
     start_factory(settings, wanted, tied=False)
     say(f"the factory is up in {settings.data_dir}")
+    if not address.is_loopback:
+        say(f"NATS listens at {find(settings).nats_url} for {address.host}; it does not encrypt: trust that network")
     say("next: `assay goal submit --template rms_norm_cpu --watch`, `assay status`, `assay down`")
 
 
