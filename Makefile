@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench results up down lock schemas clean
+.PHONY: help setup demo test check bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Install everything from the lock of pins with hashes into .venv
 
@@ -51,8 +51,19 @@ results: setup ## docs/results.md from real goals: ONLY=softmax for one, AGAIN=1
 schemas: setup ## Regenerate the checked-in JSON Schema
 	@$(BIN)/python -m schemas.json_schema
 
-lock: ## Re-pin requirements.lock (needs uv)
+wheels: setup ## The packages of the container images into infra/docker/wheels: then no image build needs a network
+	@mkdir -p infra/docker/wheels
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r infra/docker/requirements.lock -d infra/docker/wheels
+
+compose-env: ## Write .env with fresh secrets for docker-compose.yml; one that exists stays
+	@$(PYTHON) infra/compose/fresh_env.py
+
+compose-test: setup ## docker-compose.yml for real: images, scaling, a killed container, a champion (a quarter of an hour)
+	@$(BIN)/python -m pytest tests/compose
+
+lock: ## Re-pin both locks (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock
+	$(PYTHON) infra/docker/narrow_lock.py
 
 clean: ## Remove the virtual environment and demo data
 	rm -rf $(VENV) .assay

@@ -1,0 +1,1 @@
+"""Images and what builds them."""
