@@ -60,6 +60,8 @@ class Comparison(Model):
     regime: Regime
     machine: str
     """The route, and the host's own id after a slash."""
+    epoch: int = 0
+    """Of the machine: it moves on when the baselines' times jump. 0 where nobody counted."""
     noise_floor: float
     delta: float
     looks: int
@@ -150,6 +152,8 @@ class MachineProfile(Model):
     """Measured peak per dtype, all threads."""
     copy_gbps: dict[str, float]
     """Measured: read, ordinary copy, streaming copy."""
+    epoch: int = 0
+    """See Comparison."""
     noise_floor: float | None
     fit: bool | None
     """null until calibrated."""

@@ -45,6 +45,8 @@ class Bench:
     new_arena: Callable[[], Arena]
     protocol: Protocol = Protocol()
     limits: Limits = field(default_factory=Limits)
+    epoch: int = 0
+    """Of the machine (drift.py); 0 where nobody counts, as for a single file."""
 
     @property
     def name(self) -> str:

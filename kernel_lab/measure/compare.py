@@ -132,6 +132,7 @@ def comparison_of(
         ratio=conclusion.interval,
         regime=duel.regime,
         machine=bench.name,
+        epoch=bench.epoch,
         noise_floor=noise.stated,
         delta=delta_of(noise.stated),
         looks=fought.looks,

@@ -28,7 +28,7 @@ def profile_of(
         copy_gbps=calibration.copy_gbps,
         noise_floor=noise.floor,
         fit=noise.fit,
-    )
+    ).model_copy(update={"epoch": bench.epoch})
 
 
 def calibrate_here(

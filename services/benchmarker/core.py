@@ -35,6 +35,7 @@ MEASURE = "measure"
 """Shared by measured, rejected and abandoned: the first wins."""
 REMEASURE = "remeasure"
 RACE = "race"
+OBSERVE = "observe"
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,15 @@ class Calibrated:
     profiles: tuple[MachineProfile, ...]
 
 
-Outcome = Chosen | NoneFound | Screened | Remeasured | Refused | Raced | NotRun | Calibrated
+@dataclass(frozen=True)
+class Recalibrated:
+    """The machine was calibrated on the way, at the beginning of a new epoch: that is a fact too."""
+
+    outcome: "Outcome"
+    profile: MachineProfile
+
+
+Outcome = Chosen | NoneFound | Screened | Remeasured | Refused | Raced | NotRun | Calibrated | Recalibrated
 
 
 class Benchmarker:
@@ -189,6 +198,9 @@ class Benchmarker:
                 return (answer(cause, RACE, _finished(cause.fact, race)),)
             case NotRun(message):
                 return self.abandon(cause, AbandonReason.TOOL_FAILURE, message)
+            case Recalibrated(inner, profile):
+                observed = answer(cause, OBSERVE, MachineObserved(profile=profile))
+                return (observed, *self.conclude(cause, work, inner))
             case Calibrated():
                 raise Bug(f"{type(work).__name__} was answered with a calibration")
             case _:

@@ -4,7 +4,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, assert_never
 
@@ -17,6 +17,7 @@ from kernel_lab.measure.bench import Bench, Racer, open_bench
 from kernel_lab.measure.calibrate import LIGHT, TOP_UP, Calibration, calibrate, take_a_a_pairs
 from kernel_lab.measure.compare import why_failed
 from kernel_lab.measure.contending import Contending
+from kernel_lab.measure.drift import Epoch
 from kernel_lab.measure.null import (
     pretended_baselines,
     pretended_comparison,
@@ -37,7 +38,7 @@ from kernel_lab.workloads.workload import Workload
 from schemas.enums import Dtype, RatioKind, Target
 from schemas.events import Contestant
 from schemas.faults import Misconfigured
-from schemas.measurement import BaselineRace, MachineProfile
+from schemas.measurement import BaselineRace, Comparison, MachineProfile
 from schemas.model import clip
 from schemas.work import Baseline, Build, Task
 from services.benchmarker.core import (
@@ -49,6 +50,7 @@ from services.benchmarker.core import (
     NotRun,
     Outcome,
     Raced,
+    Recalibrated,
     Refused,
     Remeasure,
     Remeasured,
@@ -71,7 +73,7 @@ def open_effect(settings: Settings) -> Callable[[Work], Outcome]:
     court, machine = open_court(settings.isolation), machine_class()
     station = Station(
         court=court,
-        bench=open_bench(court.lab, machine, host_id(settings.data_dir)),
+        bench=replace(open_bench(court.lab, machine, host_id(settings.data_dir)), epoch=Epoch().number),
         kernels=build_own_kernels(court.backend, machine, settings.data_dir / "own-kernels"),
         store=ArtifactStore(settings.artifacts),
         serves_cpu=settings.cpu_route,
@@ -96,9 +98,31 @@ class Station:
     serves_null: bool
     noise: Noise = field(default_factory=Noise)
     calibration: Calibration | None = None
+    epoch: Epoch = field(default_factory=Epoch)
 
     def perform(self, work: Work) -> Outcome:
         """The outcome of `work`. Raises Transient when the store is away or Assay's own kernels do not run."""
+        before = self.calibration
+        outcome = self._perform(work)
+        calibration = self.calibration
+        for comparison in _comparisons_of(outcome):
+            self._follow(work, comparison)
+        if isinstance(work, Calibrate) or calibration is None or calibration is before:
+            return outcome
+        return Recalibrated(outcome, self._profile_from(calibration))
+
+    def _follow(self, work: Work, comparison: Comparison) -> None:
+        """The epoch knows the baseline times of `comparison`. In a new one nothing is known of the machine's noise."""
+        if isinstance(work, Calibrate) or _is_null(work.task):
+            return
+        before = self.epoch.number
+        for row in comparison.shapes:
+            self.epoch = self.epoch.seen(work.task.workload, row)
+        if self.epoch.number != before:
+            self.bench = replace(self.bench, epoch=self.epoch.number)
+            self.noise, self.calibration = Noise(), None
+
+    def _perform(self, work: Work) -> Outcome:
         match work:
             case Calibrate():
                 return self._announced()
@@ -120,7 +144,10 @@ class Station:
         return Calibrated((*((self._profile(),) if self.serves_cpu else ()), *null))
 
     def _profile(self) -> MachineProfile:
-        return profile_of(self.bench, self.kernels, self.court.isolation, self._calibrate(), self.noise)
+        return self._profile_from(self._calibrate())
+
+    def _profile_from(self, calibration: Calibration) -> MachineProfile:
+        return profile_of(self.bench, self.kernels, self.court.isolation, calibration, self.noise)
 
     def _calibrate(self) -> Calibration:
         self.calibration = calibrate(self.bench, self.kernels, LIGHT, _fresh_rng())
@@ -254,6 +281,16 @@ class Station:
                 return built.object
             lost = f"object {build.object.sha256} is lost and this toolchain does not rebuild it"
             raise ObjectLost(f"{lost} (made by {build.toolchain})") from None
+
+
+def _comparisons_of(outcome: Outcome) -> tuple[Comparison, ...]:
+    match outcome:
+        case Screened(comparison) | Remeasured(comparison):
+            return (comparison,)
+        case Raced(race):
+            return tuple(entrant.comparison for entrant in race.entrants[:1])
+        case _:
+            return ()
 
 
 def _pretended_screen(build: Build, task: Task) -> Screened:

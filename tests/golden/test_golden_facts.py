@@ -17,10 +17,11 @@ GOLDEN = sorted(FOLDER.glob("*.json"))
 def test_a_golden_fact_is_still_readable_and_says_the_same(path: Path) -> None:
     body = path.read_bytes()
     headers = {"ce-id": "00000000-0000-4000-8000-00000000000a", "ce-source": "assay/golden/0"}
-    headers |= {"ce-type": path.stem, "ce-time": "2026-11-30T12:00:00.000000+00:00"}
+    type_ = path.stem.partition("+")[0]
+    headers |= {"ce-type": type_, "ce-time": "2026-11-30T12:00:00.000000+00:00"}
     fact = decode(Message("assay.fact.golden", headers, body)).fact
-    if path.stem == fact.TYPE:
-        assert json.loads(fact.model_dump_json()) == json.loads(body)
+    if type_ == fact.TYPE:  # fields that the fact has gained since are at their defaults
+        assert json.loads(fact.model_dump_json(exclude_unset=True)) == json.loads(body)
 
 
 def test_every_fact_has_a_golden_body() -> None:
