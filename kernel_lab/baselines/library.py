@@ -50,6 +50,11 @@ def numpy_silu_mul(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scal
     np.multiply(y, inputs["u"], out=y)
 
 
+def numpy_transpose(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """numpy's strided copy."""
+    np.copyto(outputs["y"], inputs["x"].T)
+
+
 def torch_rms_norm(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Written over y: torch's own rms_norm takes no `out=`."""
     torch = _torch()
@@ -77,6 +82,11 @@ def torch_silu_mul(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scal
     y.mul_(_tensor(inputs["u"]))
 
 
+def torch_transpose(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """torch's strided copy, which is blocked and uses threads."""
+    _tensor(outputs["y"]).copy_(_tensor(inputs["x"]).t())
+
+
 LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("rms_norm", "numpy"): numpy_rms_norm,
     ("rms_norm", "torch"): torch_rms_norm,
@@ -86,6 +96,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("reduce_sum", "torch"): torch_reduce_sum,
     ("silu_mul", "numpy"): numpy_silu_mul,
     ("silu_mul", "torch"): torch_silu_mul,
+    ("transpose", "numpy"): numpy_transpose,
+    ("transpose", "torch"): torch_transpose,
 }
 """By workload and library."""
 

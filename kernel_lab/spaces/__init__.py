@@ -8,6 +8,7 @@ from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
 from kernel_lab.spaces.silu_mul.c import SPACE as SILU_MUL_C
 from kernel_lab.spaces.softmax.c import SPACE as SOFTMAX_C
 from kernel_lab.spaces.space import Space
+from kernel_lab.spaces.transpose.c import SPACE as TRANSPOSE_C
 from kernel_lab.workloads import WORKLOADS
 
 _REAL = (
@@ -15,6 +16,7 @@ _REAL = (
     SOFTMAX_C,
     REDUCE_SUM_C,
     SILU_MUL_C,
+    TRANSPOSE_C,
 )
 _NULL = tuple(null_space(workload) for workload in WORKLOADS)
 

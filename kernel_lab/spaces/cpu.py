@@ -77,13 +77,15 @@ def prefetches(genome: Genome, pointer: str, vectors: int) -> str:
 
 
 def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str) -> str:
-    """The body of an entry whose `rows` rows are independent: `call` takes `first`, `past` and `streaming`.
+    """The body of an entry whose `rows` rows are independent: `call` takes `first`, `past`, and `streaming` where that
+    is a tunable.
 
     Streaming and threads are switched on by the size of the call, and every thread drains its own stores.
     """
-    stream_from, threaded = int(genome["stream_from_kib"]) * KIB, genome["threads"] != "one"
+    stream_from, threaded = int(genome.get("stream_from_kib", 0)) * KIB, genome["threads"] != "one"
     head = f"    const int64_t bytes = {traffic};\n" if stream_from or threaded else ""
-    head += f"    const int streaming = {f'bytes >= {stream_from}' if stream_from else '0'};\n"
+    if STREAM_FROM_KIB.name in genome:
+        head += f"    const int streaming = {f'bytes >= {stream_from}' if stream_from else '0'};\n"
     drain = "if (streaming) drain();" if stream_from else ""
     serial = f"    {call.replace('$first', '0').replace('$past', rows)};\n" + (f"    {drain}\n" if drain else "")
     if not threaded:

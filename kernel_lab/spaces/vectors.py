@@ -88,6 +88,40 @@ static inline float largest_lane(vec v) {{
 """
 
 
+def turned(bits: int) -> str:
+    """`turn(v)`: LANES vectors in registers, transposed in log2(LANES) steps that exchange ever smaller blocks."""
+    lanes = bits // 32
+    steps = []
+    half = lanes // 2
+    while half:
+        steps += [_exchange(k, half, lanes) for k in range(lanes) if not k & half]
+        half //= 2
+    body = "\n".join(steps)
+    return f"""
+#if defined(__clang__)
+#define MERGE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MERGE(a, b, ...) __builtin_shuffle(a, b, (ivec){{__VA_ARGS__}})
+#endif
+
+static inline __attribute__((always_inline)) void turn(vec *v) {{
+    vec a, b;
+{body}
+}}
+"""
+
+
+def _exchange(row: int, half: int, lanes: int) -> str:
+    """The upper right and lower left blocks of two rows change places."""
+    upper = ", ".join(str(k if not k & half else lanes + k - half) for k in range(lanes))
+    lower = ", ".join(str(k + half if not k & half else lanes + k) for k in range(lanes))
+    return (
+        f"    a = v[{row}], b = v[{row + half}];\n"
+        f"    v[{row}] = MERGE(a, b, {upper});\n"
+        f"    v[{row + half}] = MERGE(a, b, {lower});"
+    )
+
+
 def exponential(kind: str, bits: int) -> str:
     """`power(x)` = e^x for x ≤ 0, gradual underflow included: libmvec's, or our own polynomial of degree 5 or 6.
 

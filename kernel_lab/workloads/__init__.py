@@ -6,6 +6,7 @@ from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.rms_norm import RMS_NORM
 from kernel_lab.workloads.silu_mul import SILU_MUL
 from kernel_lab.workloads.softmax import SOFTMAX
+from kernel_lab.workloads.transpose import TRANSPOSE
 from kernel_lab.workloads.workload import Workload
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -13,4 +14,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "softmax": SOFTMAX,
     "reduce_sum": REDUCE_SUM,
     "silu_mul": SILU_MUL,
+    "transpose": TRANSPOSE,
 }

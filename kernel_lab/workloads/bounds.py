@@ -27,6 +27,16 @@ def sum_bound(y64: F64, condition: F64, terms: int) -> F64:
     return np.asarray(2.0 * UNIT_ROUNDOFF * np.sqrt(terms) * condition + half_ulp(y64))
 
 
+def dot_bound(y64: F64, condition: F64, terms: int) -> F64:
+    """Bound of dot products of `terms` products, c = 2, g = u·√K, cond = Σ|a||b|.
+
+    tiny: a product that is subnormal is rounded by up to half a spacing, which adds up like the rest: √K spacings. A
+    fused multiply-add does not round it.
+    """
+    root = np.sqrt(terms)
+    return np.asarray(2.0 * UNIT_ROUNDOFF * root * condition + half_ulp(y64) + root * SUBNORMAL_SPACING)
+
+
 def norm_bound(y64: F64, width: int, tiny: F64) -> F64:
     """Bound of a normalised row of `width` elements: u·|y|·(4 + √H), rounded once more, plus `tiny`."""
     return np.asarray(UNIT_ROUNDOFF * np.abs(y64) * (4.0 + np.sqrt(width)) + half_ulp(y64) + tiny)

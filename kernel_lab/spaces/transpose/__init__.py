@@ -1,0 +1,1 @@
+"""Design spaces of transpose, a file per language."""
