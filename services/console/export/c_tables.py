@@ -23,6 +23,7 @@ struct buffer {
 struct size {
     const char *name;
     int64_t axes[AXES];
+    float scalars[SCALARS + 1]; /* and a zero */
     uint64_t elements[BUFFERS];
 };
 struct check_case {
@@ -87,6 +88,7 @@ def claim_header(claim: Claim, cases: Sequence[Case], timed: Sequence[int], said
     sizes = {
         "BUFFERS": len(buffers_of(workload)),
         "AXES": len(workload.axes),
+        "SCALARS": len(workload.scalars),
         "CASES": len(cases),
         "ARMS": len(claim.arms),
         "SHAPES": len(claim.shapes),
@@ -135,15 +137,12 @@ def _stand_in(shape: TimedShape) -> str:
 
 def _call(workload: Workload) -> list[str]:
     pointers = [f"b[{number}]" for number in range(len(buffers_of(workload)))]
-    axes = [f"a[{number}]" for number in range(len(workload.axes))]
-    scalars = [
-        f"{value!r}f" if "." in repr(value) or "e" in repr(value) else f"{value}.0f"
-        for value in map(float, workload.scalars.values())
-    ]
+    axes = [f"size->axes[{number}]" for number in range(len(workload.axes))]
+    scalars = [f"size->scalars[{number}]" for number in range(len(workload.scalars))]
     prototype = workload.signature().replace(f"void {workload.name}(", "typedef void kernel(", 1)
     return [
         f"{prototype};",
-        "static inline void call_kernel(kernel *run, float *const *b, const int64_t *a)",
+        "static inline void call_kernel(kernel *run, float *const *b, const struct size *size)",
         "{",
         f"    run({', '.join(pointers + axes + scalars)});",
         "}",
@@ -160,7 +159,8 @@ def _buffer(workload: Workload, buffer: Buffer) -> str:
 
 def _case(case: Case, number: int) -> str:
     axes, elements = ", ".join(map(str, case.axes.values())), ", ".join(map(str, case.elements))
-    return f"{{{{{_text(case.name)}, {{{axes}}}, {{{elements}}}}}, {_text(data_path(number))}}}"
+    scalars = ", ".join(map(repr, (*map(float, case.scalars), 0.0)))
+    return f"{{{{{_text(case.name)}, {{{axes}}}, {{{scalars}}}, {{{elements}}}}}, {_text(data_path(number))}}}"
 
 
 def data_path(number: int) -> str:

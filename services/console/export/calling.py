@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kernel_lab.workloads.workload import Buffer, Workload
-from services.console.export.recorded_data import Case, buffers_of, is_read, is_written
+from services.console.export.recorded_data import Case, buffers_of, is_read, is_written, read_by
 
 
 def numpy_program(workload: Workload, first: Case) -> str:
@@ -22,7 +22,9 @@ def numpy_program(workload: Workload, first: Case) -> str:
             *_binding(workload, "F32"),
             "",
             "",
-            *_function(workload, "np.ascontiguousarray({0}, np.float32)", "np.array({0}, np.float32)", "np.empty"),
+            *_function(
+                workload, "np.ascontiguousarray({0}, np.float32)", 'np.array({0}, np.float32, order="C")', "np.empty"
+            ),
             "",
             "",
             *_self_check(workload, first),
@@ -71,15 +73,15 @@ def _function(workload: Workload, read: str, read_and_written: str, empty: str) 
     """The body is numpy's or torch's: how an array is read, copied because it is written over, and made."""
     is_torch = empty.startswith("torch")
     f32, pointer = ("torch.float32", "{0}.data_ptr()") if is_torch else ("np.float32", "{0}")
-    names = [b.name for b in workload.inputs]
+    names = [b.name for b in read_by(workload)]
     yield f"def {workload.name}({', '.join([*names, *_free_axes(workload), *_scalars(workload)])}):"
     yield f'    """{workload.formula}"""'
-    for buffer in workload.inputs:
+    for buffer in read_by(workload):
         how = read_and_written if is_written(workload, buffer) else read
         yield f"    {buffer.name} = {how.format(buffer.name)}"
     for axis, source in _axis_sources(workload).items():
         yield f"    {axis} = {source}"
-    for buffer in workload.inputs:
+    for buffer in read_by(workload):
         yield f"    if tuple({buffer.name}.shape) != {_shape(buffer)}:"
         yield f'        raise ValueError(f"{buffer.name} is {{tuple({buffer.name}.shape)}}, not {{{_shape(buffer)}}}")'
     for buffer in workload.outputs:
@@ -91,9 +93,10 @@ def _function(workload: Workload, read: str, read_and_written: str, empty: str) 
 
 
 def _self_check(workload: Workload, first: Case) -> list[str]:
-    inputs = [f'        {b.name} = read(file, "<f4").reshape({_concrete(b, first)})' for b in workload.inputs]
+    inputs = [f'        {b.name} = read(file, "<f4").reshape({_concrete(b, first)})' for b in read_by(workload)]
     free = [str(first.axes[axis]) for axis in _free_axes(workload)]
-    arguments = ", ".join([*(b.name for b in workload.inputs), *free])
+    scalars = [f"{name}={value!r}" for name, value in zip(workload.scalars, first.scalars, strict=True)]
+    arguments = ", ".join([*(b.name for b in read_by(workload)), *free, *scalars])
     results = [b.name for b in buffers_of(workload) if is_written(workload, b)]
     return [
         "def read(file, kind):",
@@ -117,7 +120,7 @@ def _self_check(workload: Workload, first: Case) -> list[str]:
 def _axis_sources(workload: Workload) -> dict[str, str]:
     """`x.shape[0]` for every axis that an input has."""
     found: dict[str, str] = {}
-    for buffer in workload.inputs:
+    for buffer in read_by(workload):
         for place, part in enumerate(buffer.shape):
             if isinstance(part, str):
                 found.setdefault(part, f"{buffer.name}.shape[{place}]")

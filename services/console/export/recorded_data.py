@@ -25,6 +25,7 @@ class Case:
 
     name: str
     axes: dict[str, int]
+    scalars: tuple[float, ...]
     elements: tuple[int, ...]
     """Of every buffer, in argument order."""
     content: bytes
@@ -38,7 +39,12 @@ def buffers_of(workload: Workload) -> tuple[Buffer, ...]:
 
 def is_read(workload: Workload, buffer: Buffer) -> bool:
     """The kernel finds values in it."""
-    return buffer in workload.inputs
+    return buffer in workload.inputs or bool(getattr(buffer, "in_out", False))
+
+
+def read_by(workload: Workload) -> tuple[Buffer, ...]:
+    """Every buffer with values in it, in argument order."""
+    return tuple(buffer for buffer in buffers_of(workload) if is_read(workload, buffer))
 
 
 def is_written(workload: Workload, buffer: Buffer) -> bool:
@@ -71,10 +77,11 @@ def _case(
     whole: bool,
 ) -> Case:
     pools = {name: _pool(array, whole=whole) for name, array in distribution.draw(axes, rng).items()}
-    inputs = {b.name: np.resize(pools[b.name], b.extent(axes)).astype(np.float32) for b in workload.inputs}
-    exact = workload.reference(inputs, axes, workload.scalars)
-    bound = workload.bound(inputs, axes, workload.scalars, exact)
-    content = [_counted(pools[b.name].astype("<f4")) for b in workload.inputs]
+    inputs = {b.name: np.resize(pools[b.name], b.extent(axes)).astype(np.float32) for b in read_by(workload)}
+    scalars = {**workload.scalars, **getattr(distribution, "scalars", {})}
+    exact = workload.reference(inputs, axes, scalars)
+    bound = workload.bound(inputs, axes, scalars, exact)
+    content = [_counted(pools[b.name].astype("<f4")) for b in read_by(workload)]
     for buffer in workload.outputs:
         want, most = np.ravel(exact[buffer.name]), np.ravel(bound[buffer.name]) * tolerance
         content.append(_checks(want, most, rng, whole=whole))
@@ -82,6 +89,7 @@ def _case(
     return Case(
         name=f"{size} {distribution.name}",
         axes={name: axes[name] for name in workload.axes},
+        scalars=tuple(scalars[name] for name in workload.scalars),
         elements=tuple(int(np.prod(b.extent(axes), dtype=np.int64)) for b in buffers_of(workload)),
         content=b"".join(content),
     )
