@@ -50,7 +50,8 @@ def page(results: Sequence[GoalResult], workloads: Sequence[str]) -> str:
     parts = [
         HEAD,
         f"FASTER than the strongest baseline on {faster} of {len(found)} goals.",
-        *([f"Not measured: {', '.join(missing)}.\n"] if missing else [""]),
+        "",
+        *([f"Not measured: {', '.join(missing)}.", ""] if missing else []),
         "| workload | verdict | hold-out | of the roof | shrinkage | A/A | machine | date | commit |",
         "|---|---|---|---|---|---|---|---|---|",
         *map(_summary, found),

@@ -183,13 +183,19 @@ def taught(
 
 def test_the_last_word_on_a_topic_counts_and_the_greatest_effect_comes_first() -> None:
     story = Story()
-    told = [taught(1.3), taught(1.05), taught(0.5, gene="unroll"), taught(None), taught(1.3, machine="cpu_2")]
+    told = [
+        taught(1.3),
+        taught(1.05),  # its interval holds 1: it says that there is no difference any more
+        taught(0.5, gene="unroll"),
+        taught(None),
+        taught(1.3, machine="cpu_2"),
+    ]
     found = [lesson_record(one) for one in latest([story.say(one) for one in told])]
     assert [(one["gene"], one["machine"], one["effect_text"][:5]) for one in found] == [
         ("unroll", "cpu_1", "0.500"),
         ("tile", "cpu_2", "1.300"),
-        ("tile", "cpu_1", "1.050"),
         ("tile", "cpu_1", "rejec"),
+        ("tile", "cpu_1", "1.050"),
     ]
     assert found[0]["evidence"] == [str(ONE)]
 

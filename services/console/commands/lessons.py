@@ -65,9 +65,12 @@ def latest(told: list[Recorded[LessonRecorded]]) -> list[Recorded[LessonRecorded
     return sorted(by_topic.values(), key=lambda recorded: _weight(recorded.fact.lesson))
 
 
-def _weight(lesson: Lesson) -> tuple[str, float, int]:
-    size = abs(math.log(lesson.effect.estimate)) if lesson.effect else 0.0
-    return (lesson.workload, -size, -sum(lesson.failures.values()))
+def _weight(lesson: Lesson) -> tuple[str, bool, float, int]:
+    """What makes a difference comes before what no longer does."""
+    effect = lesson.effect
+    is_open = effect is not None and effect.low <= 1 <= effect.high
+    size = abs(math.log(effect.estimate)) if effect else 0.0
+    return (lesson.workload, is_open, -size, -sum(lesson.failures.values()))
 
 
 def lesson_record(recorded: Recorded[LessonRecorded]) -> dict[str, Any]:
