@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from schemas.envelope import subject_filter
-from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, INTAKE_STREAM, PARKED_STREAM, PRESENCE_BUCKET
+from services.runtime.bus import (
+    FACTS_STREAM,
+    GOALS_BUCKET,
+    INTAKE_STREAM,
+    PARKED_STREAM,
+    PRESENCE_BUCKET,
+    REPLAY_PREFIX,
+)
 from services.runtime.routes import BENCHMARKER, INPUTS, LIBRARIAN, OUTPUTS
 
 ADMIN = "admin"
@@ -14,6 +21,7 @@ PERSON = "person"
 SERVICES = tuple(OUTPUTS)
 USERS = (ADMIN, PERSON, *SERVICES)
 EVERYTHING = ">"
+REPLAYS = f"{REPLAY_PREFIX}.>"
 
 
 @dataclass(frozen=True)
@@ -51,10 +59,12 @@ def _librarian() -> Permissions:
 
 
 def _person() -> Permissions:
-    """May ask for goals and follow facts. Its readers are nameless: a named one could overwrite a worker's queue."""
+    """May ask for goals, follow facts, and re-emit history where nothing live listens. Its readers are nameless:
+    a named one could overwrite a worker's queue."""
     streams = (FACTS_STREAM, INTAKE_STREAM, PARKED_STREAM)
     publish = (
         "assay.intake.>",
+        REPLAYS,
         *(subject for stream in streams for subject in _looks(stream)),
         *(f"$JS.API.CONSUMER.CREATE.{stream}" for stream in streams),
         *(f"$JS.API.CONSUMER.MSG.NEXT.{stream}.*" for stream in streams),
@@ -62,7 +72,7 @@ def _person() -> Permissions:
         *_gets(GOALS_BUCKET),
         *_gets(PRESENCE_BUCKET),
     )
-    return Permissions(publish, ("_INBOX.>", _inbox(PERSON)))
+    return Permissions(publish, ("_INBOX.>", _inbox(PERSON), REPLAYS))
 
 
 def _states(service: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from services.console.commands import (
     machine,
     parked,
     ptx,
+    replay,
     workload,
 )
 from services.console.output import say
@@ -49,6 +50,7 @@ app.command("diff")(lineage.diff)
 app.command("lineage")(lineage.lineage)
 app.command("lessons")(lessons.lessons)
 app.command("demo")(demo.demo)
+app.command("replay")(replay.replay)
 factory.register(app)
 
 

@@ -4,7 +4,9 @@ Search numbers, unproven candidates, races of goals that had ended, and entrants
 """
 
 LEADERBOARD = """
-WITH race AS (  -- the race that decided: the first of its goal, before the goal ended
+WITH events AS NOT MATERIALIZED (  -- the log, or the log as it was at a position
+    SELECT * FROM public.events WHERE $3::bigint IS NULL OR position <= $3
+), race AS (  -- the race that decided: the first of its goal, before the goal ended
     SELECT DISTINCT ON (goal_id) goal_id, position, recorded_at, data->'race' AS race
     FROM events AS finished
     WHERE type = 'race.finished.v1'
@@ -40,4 +42,4 @@ WHERE entrant->'comparison'->>'kind' = 'hold_out'
   AND ($2::text IS NULL OR accepted.data->'goal'->>'workload' = $2)
 ORDER BY low DESC, ratio DESC, candidate_id
 """
-"""$1 goal id or null, $2 workload or null. Best lower bound first."""
+"""$1 goal id or null, $2 workload or null, $3 position or null. Best lower bound first."""

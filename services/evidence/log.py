@@ -1,6 +1,6 @@
 """The log port: the append-only evidence memory. Implemented by `memory_log.py` and `postgres_log.py`."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -108,6 +108,10 @@ class Log(Protocol):
 
     async def position_of(self, event_id: UUID) -> int | None:
         """Where that id is recorded, parseable or not."""
+        ...
+
+    async def census(self, upto: int | None = None) -> Mapping[str | None, int]:
+        """How many rows there are of each type string; None stands for rows that are no fact."""
         ...
 
     async def duplicates(self) -> tuple[Duplicate, ...]: ...

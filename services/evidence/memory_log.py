@@ -1,6 +1,7 @@
 """The log in memory: the same decisions as `postgres_log.py`, for tests and notebooks."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -66,6 +67,9 @@ class MemoryLog:
     async def position_of(self, event_id: UUID) -> int | None:
         row = self._by_id.get(event_id)
         return row.position if row else None
+
+    async def census(self, upto: int | None = None) -> Mapping[str | None, int]:
+        return Counter(row.type for row in self._rows[:upto])
 
     async def duplicates(self) -> tuple[Duplicate, ...]:
         return tuple(self._duplicates)

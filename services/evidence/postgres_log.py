@@ -1,7 +1,7 @@
 """The log in Postgres, over asyncpg. SQL lives in `postgres_sql.py`, the schema in `infra/sql/`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -94,6 +94,10 @@ class PostgresLog:
         async with self._connection("reading an event") as connection:
             position: int | None = await connection.fetchval(sql.GET, event_id, column=0)
             return position
+
+    async def census(self, upto: int | None = None) -> Mapping[str | None, int]:
+        async with self._connection("counting the log") as connection:
+            return {record["type"]: record["count"] for record in await connection.fetch(sql.CENSUS, upto)}
 
     async def duplicates(self) -> tuple[Duplicate, ...]:
         async with self._connection("reading duplicates") as connection:

@@ -11,6 +11,7 @@ LOCK_HEAD = f"{HEAD} FOR UPDATE"
 ADVANCE_HEAD = "UPDATE head SET position = $1, epoch = $2, stream_seq = $3, hash = $4 WHERE id = 1"
 KNOWN = "SELECT event_id, raw FROM events WHERE origin = (SELECT origin FROM head) AND event_id = ANY($1::uuid[])"
 GET = "SELECT position, raw, recorded_at FROM events WHERE origin = (SELECT origin FROM head) AND event_id = $1"
+CENSUS = "SELECT type, count(*) AS count FROM events WHERE $1::bigint IS NULL OR position <= $1 GROUP BY type"
 DUPLICATES = "SELECT epoch, stream_seq, event_id, body_sha256, kind FROM duplicates ORDER BY epoch, stream_seq"
 INSERT_DUPLICATE = "INSERT INTO duplicates (epoch, stream_seq, event_id, body_sha256, kind) VALUES ($1, $2, $3, $4, $5)"
 

@@ -7,7 +7,7 @@ Only the librarian writes here; `goals` and `candidates` serve `goal list|show` 
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import Any, Protocol, TypeAlias
 from uuid import UUID
 
@@ -16,13 +16,12 @@ import asyncpg
 from schemas.envelope import Recorded
 from schemas.faults import Transient
 from schemas.ids import GoalId
-from schemas.model import clip
 from services.evidence import views_sql as sql
-from services.evidence.goal_state import GoalState
 from services.evidence.leaderboard import LEADERBOARD
 from services.evidence.log import Log
 from services.evidence.postgres_border import translated
 from services.evidence.view_fold import Changes, ViewFold
+from services.evidence.view_rows import Row, goal_row
 
 VERSION = 1
 """Raise it when a table or the fold changes: a librarian that finds another version rebuilds."""
@@ -32,7 +31,6 @@ LIVE, BESIDE = "", "_next"
 NO_LIMIT = 2**31
 
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
-Row = dict[str, Any]
 
 
 class Views(Protocol):
@@ -111,9 +109,26 @@ class PostgresViews:
         """Rows of candidates whose ids begin with `digits`."""
         return await self._rows(sql.CANDIDATES_NAMED, digits, limit)
 
-    async def leaderboard(self, goal_id: GoalId | None = None, workload: str | None = None) -> tuple[Row, ...]:
-        """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first."""
-        return await self._rows(LEADERBOARD, goal_id, workload)
+    async def leaderboard(
+        self, goal_id: GoalId | None = None, workload: str | None = None, upto: int | None = None
+    ) -> tuple[Row, ...]:
+        """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first.
+
+        With `upto` as it stood at that position.
+        """
+        return await self._rows(LEADERBOARD, goal_id, workload, upto)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator["Snapshot"]:
+        """The views as they stand now, however long they are read. Raises Transient when the librarian makes them."""
+        async with (
+            self._connection("reading a snapshot of the views") as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            found = await connection.fetchrow(sql.CHECKPOINT)
+            if found is None or found["version"] != VERSION:
+                raise Transient("the views are of another version; the librarian makes them anew when it starts")
+            yield Snapshot(connection, found["position"])
 
     async def close(self) -> None:
         if self._pool is not None:
@@ -142,7 +157,7 @@ class PostgresViews:
     async def _write(self, changes: Changes, suffix: str) -> None:
         async with self._connection("writing views") as connection, connection.transaction():
             if changes.goals:
-                rows = [_goal_row(state) for state in changes.goals.values()]
+                rows = [goal_row(state) for state in changes.goals.values()]
                 await connection.execute(sql.upsert_goals(suffix), *_columns(rows))
             if changes.proposals:
                 await connection.execute(sql.insert_candidates(suffix), *_columns(map(astuple, changes.proposals)))
@@ -169,6 +184,29 @@ class PostgresViews:
                     raise Transient(f"{doing}: {error}; the librarian makes missing views anew") from error
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """The views at one moment, inside its transaction."""
+
+    _connection: Connection
+    position: int
+
+    async def goals(self) -> AsyncIterator[Row]:
+        """Every row of views.goals."""
+        async for record in self._connection.cursor(sql.GOALS, None, NO_LIMIT):
+            yield dict(record) | {"rejections": json.loads(record["rejections"])}
+
+    async def candidates(self) -> AsyncIterator[Row]:
+        """Every row of views.candidates."""
+        async for record in self._connection.cursor(sql.CANDIDATES, None, None, NO_LIMIT):
+            yield dict(record)
+
+    async def leaderboard(self) -> AsyncIterator[Row]:
+        """What the leaderboard query answers, up to the position that the views have reached."""
+        async for record in self._connection.cursor(LEADERBOARD, None, None, self.position):
+            yield dict(record)
+
+
 async def _drop(connection: Connection, suffix: str) -> None:
     for table in sql.TABLES:
         await connection.execute(sql.DROP.format(table=table, suffix=suffix))
@@ -176,40 +214,3 @@ async def _drop(connection: Connection, suffix: str) -> None:
 
 def _columns(rows: Any) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def _goal_row(state: GoalState) -> tuple[Any, ...]:
-    """`state` in the order of GOAL_COLUMNS."""
-    counts, leader = state.counts_so_far, state.leader
-    ratio = state.champion.ratio if state.champion else None
-    return (
-        state.goal_id,
-        state.goal.name,
-        state.goal.workload,
-        state.goal.target.value,
-        state.task.route if state.task else None,
-        state.phase.value,
-        state.paused_since is not None,
-        state.ended_by and state.ended_by.value,
-        state.outcome and state.outcome.value,
-        state.accepted_at,
-        state.completed_at,
-        state.generation.number if state.generation else state.closed,
-        state.goal.budget.candidates,
-        counts.proposed,
-        counts.compiled,
-        counts.verified,
-        counts.measured,
-        sum(counts.rejected.values()),
-        counts.abandoned,
-        json.dumps(counts.rejected, sort_keys=True),
-        leader[0] if leader else None,
-        leader[1] if leader else None,
-        state.champion_id,
-        ratio.estimate if ratio else None,
-        ratio.low if ratio else None,
-        ratio.high if ratio else None,
-        state.deadline[1] if state.deadline else None,
-        clip(state.message) if state.message is not None else None,
-        state.position,
-    )

@@ -7,6 +7,7 @@ from typing import Protocol
 from uuid import UUID
 
 from schemas.envelope import Message
+from schemas.faults import Bug
 
 FACTS_STREAM = "ASSAY_FACTS"
 INTAKE_STREAM = "ASSAY_INTAKE"
@@ -18,6 +19,8 @@ GOALS_BUCKET = "assay_goals"
 """Goal state for workers: key goal id, value JSON `{"state", "position"}`. Absent means work."""
 PRESENCE_BUCKET = "assay_presence"
 """Key `<route>.<host>.<copy>`, bucket TTL. Updated by revision (event-backbone.md: a per-key TTL is lost on update)."""
+REPLAY_PREFIX = "assay.replay"
+"""History re-emitted for listeners: taken by no stream."""
 FULL = 0.8
 """Of a stream: from here on nothing new is begun, so that terminal facts have room (architecture.md)."""
 PACE_NEEDS_S = 3600.0
@@ -118,6 +121,10 @@ class Bus(Protocol):
         """
         ...
 
+    async def emit(self, message: Message) -> None:
+        """`message` went to whoever listens now; no stream keeps it. For replays: any other subject raises Bug."""
+        ...
+
     async def queue(self, stream: str, name: str) -> Queue:
         """Binds to a durable that already exists. Raises Transient when it does not (yet)."""
         ...
@@ -140,6 +147,12 @@ class Bus(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def require_replay_subject(subject: str) -> None:
+    """Raises Bug unless `subject` is one that only replays use: nothing live may be re-emitted by accident."""
+    if not subject.startswith(f"{REPLAY_PREFIX}."):
+        raise Bug(f"{subject} is no replay's subject: they begin with {REPLAY_PREFIX}.")
 
 
 def queue_name(service: str, route: str | None) -> str:

@@ -19,6 +19,7 @@ from services.runtime.bus import (
     PubAck,
     Sequenced,
     StreamState,
+    require_replay_subject,
 )
 from services.runtime.subjects import matches
 
@@ -57,6 +58,8 @@ class MemoryBus:
         self._clock = clock
         self._max_bytes = max_bytes
         self._closed = False
+        self.emitted: list[Message] = []
+        """What listeners of replays would have heard."""
         self._streams = {name: _Stream((subjects,), str(uuid4())) for name, subjects in STREAM_SUBJECTS.items()}
         self._buckets = {GOALS_BUCKET: MemoryBucket(self), PRESENCE_BUCKET: MemoryBucket(self)}
         self._news = asyncio.Condition()
@@ -87,6 +90,11 @@ class MemoryBus:
         stream.seq_of[event_id] = len(stream.messages)
         await self._tell()
         return PubAck(len(stream.messages), duplicate=False)
+
+    async def emit(self, message: Message) -> None:
+        require_replay_subject(message.subject)
+        await self._back.wait()
+        self.emitted.append(message)
 
     async def queue(self, stream: str, name: str) -> "MemoryQueue":
         self.answer()

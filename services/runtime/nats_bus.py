@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from schemas.envelope import Message
 from schemas.faults import Poison, Transient
-from services.runtime.bus import PubAck, Sequenced, StreamState
+from services.runtime.bus import PubAck, Sequenced, StreamState, require_replay_subject
 from services.runtime.nats_link import Inbox, Link, Refused, message_of, parse_answer
 from services.runtime.nats_reader import Reader
 from services.runtime.settings import Settings
@@ -58,6 +58,11 @@ class NatsBus:
                 _reject_hopeless(message, fault)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, BACKOFF_LIMIT_S)
+
+    async def emit(self, message: Message) -> None:
+        require_replay_subject(message.subject)
+        await self._link.up()
+        await self._link.send(message.subject, message.body, headers=message.headers)
 
     async def queue(self, stream: str, name: str) -> "NatsQueue":
         await self._link.api(f"CONSUMER.INFO.{stream}.{name}")

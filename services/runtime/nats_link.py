@@ -148,10 +148,11 @@ class Link:
         asking = self._client.request(subject, body, timeout=timeout_s, headers=copied)
         return await self._unless_denied(subject, _translated(subject, asking))
 
-    async def send(self, subject: str, body: bytes, reply: str = "") -> None:
+    async def send(self, subject: str, body: bytes, reply: str = "", headers: Mapping[str, str] | None = None) -> None:
         """`body` is on its way; no answer is awaited."""
         self.require()
-        await _translated(subject, self._client.publish(subject, body, reply=reply))
+        copied = dict(headers) if headers else None
+        await _translated(subject, self._client.publish(subject, body, reply=reply, headers=copied))
 
     async def api(self, endpoint: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """JetStream's answer. Raises Refused when it is an error."""

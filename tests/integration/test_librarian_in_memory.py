@@ -25,6 +25,7 @@ from schemas.events import (
 )
 from schemas.ids import due_id
 from services.evidence.memory_log import MemoryLog
+from services.evidence.standings import leaderboard
 from services.librarian import curator
 from services.librarian.curator import CuratorState
 from services.librarian.refold import refold
@@ -32,7 +33,6 @@ from services.librarian.term import Term
 from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, INTAKE_STREAM, PARKED_STREAM, PRESENCE_BUCKET
 from services.runtime.memory_bus import MemoryBus
 from services.runtime.routes import DESK_QUEUE
-from tests.fixtures.standings import leaderboard
 from tests.integration.fake_workers import FakeWorkers
 from tests.integration.librarian_office import (
     GOAL,

@@ -15,11 +15,11 @@ from schemas.faults import Transient
 from services.evidence.log import Incoming
 from services.evidence.postgres_log import PostgresLog
 from services.evidence.rows import facts_of as facts_of_rows
+from services.evidence.standings import leaderboard
 from services.evidence.views import PostgresViews
 from services.runtime.bus import PRESENCE_BUCKET
 from services.runtime.memory_bus import MemoryBus
 from tests.fixtures.postgres import Database
-from tests.fixtures.standings import leaderboard
 from tests.integration.fake_workers import FakeWorkers
 from tests.integration.librarian_office import facts_of, office_of, running, steer, submit, until, until_completed
 from tests.pure.floor import Floor, race
