@@ -52,8 +52,12 @@ class FakeWorkers:
         async for batch in self.bus.read(FACTS_STREAM, 1):
             for one in batch:
                 cause = decode(one.message)
+                await self.prepared(cause)
                 for draft in self.answers(cause):
                     await publish(self.bus, self.stamp.answering(draft, cause), self.metrics)
+
+    async def prepared(self, cause: Envelope[Any]) -> None:
+        """Whoever must think before it answers does so here."""
 
     def answers(self, cause: Envelope[Any]) -> Iterator[Draft[Any]]:
         match cause.fact:
