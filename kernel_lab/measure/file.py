@@ -33,7 +33,7 @@ from schemas.goal import Shape
 from schemas.measurement import Comparison, Contender, RoofPoint
 from schemas.model import clip
 from schemas.verdict import Judgement, RungResult
-from schemas.work import MAX_SOURCE_BYTES
+from schemas.work import MAX_SOURCE_BYTES, Kernel
 
 Against = Path | Literal["best"]
 
@@ -60,7 +60,7 @@ class Terms:
 
 
 def measure_file(
-    path: Path,
+    file: Path | Kernel,
     workload: Workload,
     against: Against,
     shapes: tuple[Shape, ...],
@@ -70,7 +70,7 @@ def measure_file(
     terms: Terms | None = None,
     host: str = "here",
 ) -> MeasuredFile | Judgement:
-    """The comparison of a verified file, or the judgement that stopped it: then there is no number.
+    """The comparison of a verified file or kernel, or the judgement that stopped it: then there is no number.
 
     Raises Misconfigured when a file cannot be read, or when `against` is itself not verified.
     """
@@ -79,7 +79,7 @@ def measure_file(
     with tempfile.TemporaryDirectory(prefix="assay-measure-") as folder:
         contending = Contending(court, machine, workload, Plan(shapes, depth=terms.depth), Path(folder))
         progress("verifying", 0, 1)
-        verified = _verified(contending, path, "candidate")
+        verified = _verified(contending, file, "candidate")
         if isinstance(verified, Judgement):
             return verified
         bench = open_bench(court.lab, machine, host, terms.protocol)
@@ -104,10 +104,10 @@ class _Opponents:
     contenders: tuple[Contender, ...] = ()
 
 
-def _verified(judging: Contending, path: Path, name: str) -> _Verified | Judgement:
+def _verified(judging: Contending, file: Path | Kernel, name: str) -> _Verified | Judgement:
     """The file as a racer, or the judgement that it is none."""
     court, machine = judging.court, judging.machine
-    kernel = kernel_from_source(_read(path), Language.C, machine.route)
+    kernel = file if isinstance(file, Kernel) else kernel_from_source(_read(file), Language.C, machine.route)
     if isinstance(kernel, LaunchProblem):
         return not_built(NotBuilt(kernel.reason, kernel.message, ""), court.isolation)
     built = court.backend.compile(kernel, judging.workload.name, machine)

@@ -5,7 +5,7 @@ from typing import Protocol
 from uuid import UUID
 
 from schemas.faults import Misconfigured
-from services.evidence.views import Row
+from services.evidence.view_rows import Row
 
 NAME_HELP = "A candidate's id, its first digits, or a goal: its champion, else its best so far."
 LEAST_DIGITS = 4

@@ -193,12 +193,12 @@ class Snapshot:
 
     async def goals(self) -> AsyncIterator[Row]:
         """Every row of views.goals."""
-        async for record in self._connection.cursor(sql.GOALS, None, NO_LIMIT):
+        async for record in self._connection.cursor(sql.GOALS, None, NO_LIMIT, 0):
             yield dict(record) | {"rejections": json.loads(record["rejections"])}
 
     async def candidates(self) -> AsyncIterator[Row]:
         """Every row of views.candidates."""
-        async for record in self._connection.cursor(sql.CANDIDATES, None, None, NO_LIMIT):
+        async for record in self._connection.cursor(sql.CANDIDATES, None, None, None, NO_LIMIT, 0):
             yield dict(record)
 
     async def leaderboard(self) -> AsyncIterator[Row]:

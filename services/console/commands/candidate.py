@@ -10,11 +10,12 @@ import typer
 from kernel_lab.measure.file import Against, MeasuredFile, measure_file
 from kernel_lab.verify.file import to_json, verify_file
 from kernel_lab.workloads.workload import Workload
-from schemas.enums import JudgedAs, Target, Verdict
+from schemas.enums import JudgedAs, Language, Target, Verdict
 from schemas.events import CandidateProposed
 from schemas.faults import Misconfigured
 from schemas.goal import Shape
 from schemas.verdict import Judgement
+from schemas.work import Kernel
 from services.console.commands.events import get
 from services.console.commands.workload import find
 from services.console.endpoints import open_log, open_views
@@ -31,6 +32,7 @@ from services.console.output import (
     say,
     stdout,
 )
+from services.console.rejudge import OnRecord, read_candidate, rejudge
 from services.console.render import ratio_text, time_text
 from services.console.report import shape_text, stated
 from services.evidence.candidate_rows import CandidateStatus
@@ -51,8 +53,14 @@ COLUMNS = (
     Column("reason", "reason"),
     Column("finals", "finals"),
 )
-FileArgument = Annotated[Path, typer.Argument(help="One C source file (docs/workloads.md: the candidate contract).")]
-WorkloadOption = Annotated[str, typer.Option("--workload", help="What it computes; `assay workload list`.")]
+FileArgument = Annotated[
+    Path | None, typer.Argument(help="One C source file (docs/workloads.md: the candidate contract).")
+]
+WorkloadOption = Annotated[str | None, typer.Option("--workload", help="What it computes; `assay workload list`.")]
+FromLogOption = Annotated[
+    str | None,
+    typer.Option("--from-log", help="Instead of a file: a recorded candidate, as `candidate show` names it."),
+]
 TargetOption = Annotated[Target, typer.Option("--target", help="What it is for.")]
 ShapesOption = Annotated[str, typer.Option("--shapes", help="small, serving or large.")]
 CandidateArgument = Annotated[str, typer.Argument(help=NAME_HELP)]
@@ -115,8 +123,8 @@ async def _source(candidate_id: str) -> str:
 
 @app.command()
 def verify(
-    file: FileArgument,
-    workload: WorkloadOption,
+    file: FileArgument = None,
+    workload: WorkloadOption = None,
     target: TargetOption = Target.CPU,
     shapes: ShapesOption = "small",
     cheap: Annotated[bool, typer.Option("--cheap", help="Stop after rung V3.")] = False,
@@ -124,13 +132,20 @@ def verify(
         Path | None,
         typer.Option("--seeds", help="An earlier verdict (-o json): judge by its seeds, not by fresh ones."),
     ] = None,
+    from_log: FromLogOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Judge one file. Exit 0 verified, 1 rejected, 8 no verdict.
 
+    With --from-log ID it judges a recorded candidate again, from the log alone: its source, its goal's shapes, its
+    recorded seeds and then fresh ones. Exit 6 when the record does not hold.
+
     Example: assay candidate verify kernel.c --workload rms_norm -o json
     """
-    settings, op = read_settings(), find(workload)
+    if from_log is not None:
+        _require_no_file(file, workload, seeds)
+        _verify_from_log(from_log, output)
+    settings, (file, op) = read_settings(), _file_and_workload(file, workload)
     chosen, known = _inputs(target, op, shapes), _seeds(seeds) if seeds else None
     with Device(settings.quiet).held_blocking(Quiet.SHARED):
         judgement = verify_file(file, op, chosen, cheap, settings.isolation, known)
@@ -139,28 +154,81 @@ def verify(
 
 @app.command()
 def measure(
-    file: FileArgument,
-    workload: WorkloadOption,
+    file: FileArgument = None,
+    workload: WorkloadOption = None,
     against: Annotated[
         str, typer.Option("--against", help="`best`: the strongest baseline; or another C file.")
     ] = "best",
     target: TargetOption = Target.CPU,
     shapes: ShapesOption = "small",
+    from_log: FromLogOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Verify one file, then measure it by PAIR. Exit 0 with a verdict, 1 rejected, 9 INVALID or UNFIT.
 
+    With --from-log ID it measures a recorded candidate, from its recorded source, on the shapes of its goal.
+
     Example: assay candidate measure kernel.c --workload rms_norm --shapes serving
     """
-    settings, op = read_settings(), find(workload)
-    chosen = _inputs(target, op, shapes)
     other: Against = "best" if against == "best" else Path(against)
+    if from_log is not None:
+        _require_no_file(file, workload)
+        recorded = _recorded(from_log)
+        if recorded.kernel.language is not Language.C:
+            raise Misconfigured(f"{from_log} is a {recorded.kernel.language} candidate: it has nothing to measure")
+        _measure(recorded.kernel, find(recorded.task.workload), other, recorded.task.shapes, output)
+    file, op = _file_and_workload(file, workload)
+    _measure(file, op, other, _inputs(target, op, shapes), output)
+
+
+def _measure(
+    file: Path | Kernel, workload: Workload, against: Against, shapes: tuple[Shape, ...], output: Format
+) -> NoReturn:
+    settings = read_settings()
     with Device(settings.quiet).held_blocking(Quiet.EXCLUSIVE), progress_steps() as progress:
-        found = measure_file(file, op, other, chosen, settings.isolation, progress=progress)
+        found = measure_file(file, workload, against, shapes, settings.isolation, progress=progress)
     if isinstance(found, Judgement):
         _show_judgement(found, output)
     emit_record(_measured_record(found), output, lambda: _measured_text(found))
     exit_with(Exit.UNFIT if found.comparison.verdict in (Verdict.INVALID, Verdict.UNFIT) else Exit.OK)
+
+
+def _file_and_workload(file: Path | None, workload: str | None) -> tuple[Path, Workload]:
+    """Both, or Misconfigured that says which is missing."""
+    if file is None:
+        raise Misconfigured("give a C file and its --workload, or --from-log with a candidate's id")
+    if workload is None:
+        raise Misconfigured(f"what does {file} compute? add --workload; `assay workload list` shows what there is")
+    return file, find(workload)
+
+
+def _require_no_file(*given: object) -> None:
+    if any(one is not None for one in given):
+        raise Misconfigured("--from-log takes source, workload, shapes and seeds from the log: leave out the rest")
+
+
+def _recorded(candidate_id: str) -> OnRecord:
+    async def run() -> OnRecord:
+        async with open_log() as log, open_views() as views:
+            return await read_candidate(log, await candidate_named(views, candidate_id))
+
+    return asyncio.run(run())
+
+
+def _verify_from_log(candidate_id: str, output: Format) -> NoReturn:
+    found = rejudge(_recorded(candidate_id), read_settings())
+    record = found.record()
+    emit_record(record, output, lambda: stdout().print(f"recorded {found.recorded}; {found.text()}", markup=False))
+    if found.contradicts:
+        say("the record does not hold: the same judge says another thing of the same source, or its object is another")
+        exit_with(Exit.EVIDENCE_BROKEN)
+    match found.again:
+        case JudgedAs.VERIFIED:
+            exit_with(Exit.OK)
+        case JudgedAs.NO_VERDICT:
+            exit_with(Exit.NO_VERDICT)
+        case _:
+            exit_with(Exit.FAILED)
 
 
 def _seeds(path: Path) -> dict[str, int]:
