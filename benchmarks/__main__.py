@@ -10,7 +10,17 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import a_a, champions, factory_share, idle_memory, null_throughput, ptx, recorder_catch_up
+from benchmarks import (
+    a_a,
+    champions,
+    factory_share,
+    idle_memory,
+    null_throughput,
+    power,
+    ptx,
+    recorder_catch_up,
+    winners_curse,
+)
 from benchmarks.benchmark import Benchmark, Figure, Result
 from benchmarks.circumstances import Circumstances, circumstances
 
@@ -20,6 +30,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     idle_memory.BENCHMARK,
     factory_share.BENCHMARK,
     a_a.BENCHMARK,
+    power.BENCHMARK,
+    winners_curse.BENCHMARK,
     *champions.BENCHMARKS,
     ptx.BENCHMARK,
 )

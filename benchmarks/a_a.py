@@ -24,9 +24,9 @@ from kernel_lab.verify.court import open_court
 from schemas.enums import Regime, Verdict
 from schemas.goal import Shape
 
-COMPARISONS = 200
+COMPARISONS = 300
 SHORT = Protocol(quads=2, min_sample_ns=2_000_000, pause_ns=1_000_000)
-"""measurement.md's looks and levels with shorter samples, so that 200 comparisons take minutes. Shorter is noisier: the
+"""measurement.md's looks and levels with shorter samples, so that 300 comparisons take minutes. Shorter is noisier: the
 full protocol can only be better."""
 NOISE_EFFORT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT, bandwidth_rounds=0)
 BUSY_S = (0.02, 0.2)
@@ -131,4 +131,4 @@ def _result(fought: list[tuple[int, Fought]], noise: Noise) -> Result:
     return Result(figures, raw)
 
 
-BENCHMARK = Benchmark("a_a", "200 comparisons of byte-identical kernels beside a noisy neighbour", 4, run, is_long=True)
+BENCHMARK = Benchmark("a_a", "300 comparisons of byte-identical kernels beside a noisy neighbour", 6, run, is_long=True)
