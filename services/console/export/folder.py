@@ -20,7 +20,7 @@ from services.console.export.recorded_data import Case, small_cases, timed_case
 from services.console.render import ratio_text
 from services.console.report import stated
 
-BENCH = Path(__file__).with_name("bench.c")
+BENCH = tuple(Path(__file__).with_name("bench") / name for name in ("bench.c", "arm.h", "data.h"))
 SEED_BITS = 62
 Told = Callable[[str, int, int], None]
 
@@ -82,6 +82,7 @@ def _write(folder: Path, claim: Claim, checks: Checks, evidence: dict[str, Any])
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    shutil.copy(BENCH, folder / "bench.c")
+    for source in BENCH:
+        shutil.copy(source, folder)
     for number, case in enumerate(checks.cases):
         (folder / data_path(number)).write_bytes(case.content)

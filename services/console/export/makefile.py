@@ -39,7 +39,7 @@ def makefile(claim: Claim) -> str:
             f"{library}: {object_path(claim.champion)}",
             "\tcp $< $@",
             "",
-            "bench: bench.c claim.h",
+            "bench: bench.c arm.h data.h claim.h",
             "\t$(CC) -std=gnu11 -O2 -Wall -Wextra -o $@ bench.c -lm -ldl",
             "",
             f"run: bench {objects}",

@@ -47,7 +47,8 @@ The claim is about the machine named above; on another machine it is another cla
 |---|---|
 | `champion.c`, `{header}` | the kernel and its prototype |
 {baselines}
-| `bench.c`, `claim.h`, `data/` | the benchmark, its tables, recorded inputs and float64 results |
+| `bench.c`, `arm.h`, `data.h` | the benchmark |
+| `claim.h`, `data/` | its tables; recorded inputs and float64 results |
 | `Makefile` | the recorded compile lines |
 | `evidence.json` | what the log says |
 """
