@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench results up down lock schemas clean compose-env compose-test wheels
+.PHONY: help setup demo test zoo zoo-mutants check bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ test: setup ## Every test: real NATS, real Postgres, real compilers, real proces
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not alone" || failed=1; \
 	$(BIN)/python -m pytest -m alone || failed=1; \
 	exit $$failed
+
+zoo: setup ## Every inmate of the zoo under every isolation that works here, and both rates
+	@$(BIN)/python -m tests.zoo --isolation all
+
+zoo-mutants: setup ## Each check switched off: some inmate must get another verdict
+	@$(BIN)/python -m tests.zoo --mutants
 
 check: setup ## ruff, format, mypy strict, import contracts, fast tests
 	@$(BIN)/ruff check .

@@ -45,6 +45,10 @@ class Rung(StrEnum):
     LOAD = "v1_load"
     SMOKE = "v2_smoke"
     NUMERIC = "v3_numeric"
+    METAMORPHIC = "v4_metamorphic"
+    FUZZ = "v5_fuzz"
+    REPEAT = "v6_repeat"
+    SANITIZERS = "v7_sanitizers"
     TIMED_OUTPUTS = "v8_timed_outputs"
 
 
@@ -85,6 +89,9 @@ class Reason(StrEnum):
     COUNTEREXAMPLE = "counterexample"
     LEFT_THREADS = "left_threads"
     NOT_DETERMINISTIC = "not_deterministic"
+    RELATION_BROKEN = "relation_broken"
+    NOT_REPEATABLE = "not_repeatable"
+    UNDEFINED_BEHAVIOUR = "undefined_behaviour"
     FORGED_CLOCK = "forged_clock"
 
 

@@ -27,6 +27,12 @@ from schemas.work import Kernel, MachineClass
 SOURCE, OBJECT, LIBRARY, PROTOTYPE = "k.c", "k.o", "k.so", "assay_abi.h"
 COMPILE_BOUNDS = Bounds(memory_bytes=1 << 30, cpu_s=20, wall_s=20.0)
 """Chosen: a kernel takes 0.05 s and 60 MB (toolbox.md); macro bombs and endless includes meet this."""
+SANITIZE = (
+    *("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=shift-base"),
+    "-fno-sanitize-recover=all",
+)
+"""V7. GCC gives `<<` of negative numbers a meaning (its manual, Integers implementation), and honest exponentials use
+it; the first error ends the process."""
 LEAST_FREE_BYTES = 16 << 20
 """Below this much room a failed compilation is blamed on the disk."""
 
@@ -39,6 +45,8 @@ class GccBackend:
     toolchain: Toolchain | None = None
     sandbox: Sandbox | None = None
     bounds: Bounds = COMPILE_BOUNDS
+    extra: tuple[str, ...] = ()
+    """Flags for compiler and linker beyond the default line: how V7 builds a candidate again."""
 
     def compile(self, kernel: Kernel, entry: str, machine: MachineClass) -> Built | NotBuilt:
         """`kernel` as a shared object that exports `entry`, or why there is none.
@@ -55,11 +63,11 @@ class GccBackend:
 
     def _compile_in(self, folder: Path, kernel: Kernel, entry: str, machine: MachineClass) -> Built | NotBuilt:
         compiler = self._compiler
-        compiling = compile_command(compiler, machine, kernel.flags)
+        compiling = compile_command(compiler, machine, (*kernel.flags, *self.extra))
         compiled = self._run(compiling, folder)
         if compiled.exit_status != 0 or compiled.timed_out:
             return self._not_compiled(folder, compiling, compiled)
-        linking = link_command(compiler, machine)
+        linking = (*link_command(compiler, machine), *self.extra)
         linked = self._run(linking, folder)
         if linked.exit_status != 0 or linked.timed_out:
             return self._not_made(folder, linked, "does not link")

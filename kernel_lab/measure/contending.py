@@ -17,7 +17,7 @@ from kernel_lab.verify.checks import ALL_CHECKS
 from kernel_lab.verify.court import Court, fresh_seeds
 from kernel_lab.verify.finding import CouldNot, Finding
 from kernel_lab.verify.rungs import numeric
-from kernel_lab.verify.subject import Climb, Plan, Subject
+from kernel_lab.verify.subject import Climb, Depth, Plan, Subject
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs
 from schemas.measurement import Contender
@@ -40,7 +40,8 @@ class Ready:
 
 @dataclass(frozen=True)
 class Contending:
-    """Makes contenders ready. Objects are kept in `folder`, which outlives the timing."""
+    """Makes contenders ready. Objects are kept in `folder`, which outlives the timing. Sources are ours or proven, so
+    they climb the cheap rungs only."""
 
     court: Court
     machine: MachineClass
@@ -62,7 +63,8 @@ class Contending:
     def _c_ready(self, spec: ContenderSpec, kernel: Kernel, built: Built) -> Ready | Contender:
         path = self.folder / f"{spec.name}-{built.sha256[:16]}.so"
         path.write_bytes(built.object)
-        judgement = self.court.judge(built.object, kernel, self.machine, self.workload, self.plan)
+        cheap = replace(self.plan, depth=Depth.CHEAP)
+        judgement = self.court.judge(built.object, kernel, self.machine, self.workload, cheap)
         if judgement.verdict is not JudgedAs.VERIFIED:
             return _unraced(spec, "refused", f"{judgement.rung}: {judgement.reason}: {judgement.message}")
         return Ready(spec, Racer(spec.name, spec.threads, path, built.sha256), built)

@@ -1,21 +1,28 @@
-"""The data that arms are timed on: shared buffer sets whose contents and pointers are renewed between quads."""
+"""The data that arms are timed on: shared buffer sets whose contents and pointers are renewed between quads.
+
+Buffer sets come in pairs that share their outputs and hold different contents, and a rotation calls the first of every
+pair, then the second of every pair. So each timed call finds the answer to other inputs where its own is due: a
+candidate that returns early where its output looks right gains nothing, however little it remembers.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kernel_lab.measure.schedule import Refresh
+from kernel_lab.measure.schedule import Refresh, rotation
 from kernel_lab.runner.arm import Arena, Arm, BufferSet
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Workload
+from schemas.enums import Regime
 
 POISON = 0x7FA5A5A5
 """A signalling NaN: an output that a timed call left alone cannot pass for a result."""
 SPARE_UP_TO_BYTES = 256 << 20
-"""Larger sets have no spare: chosen so that one shape never maps more than 1 GiB beyond its working set."""
-RENEWED_SETS = 64
-"""Most sets refilled between two quads. Chosen: a fill costs some microseconds for small shapes, and which 64 of a
-rotation of thousands is random."""
+"""Larger pairs have no spare: chosen so that one shape never maps more than 1 GiB beyond its working set."""
+SIDES_OF_A_PAIR = 2
+RENEWED_PAIRS = 32
+"""Most pairs refilled between two quads. Chosen: a fill costs some microseconds for small shapes, and which 64 sets of
+a rotation of thousands is random."""
 SEED_BITS = 62
 ELEMENT_BYTES = 4
 
@@ -34,9 +41,42 @@ class Watched:
         self.buffers.poison_outputs(POISON)
 
 
+@dataclass(frozen=True)
+class WatchedPair:
+    """A pair of which both contents are watched. Its outputs belong to whichever was called last."""
+
+    contents: tuple[Watched, Watched]
+    places: tuple[int, int]
+    """Where the two are called in the rotation."""
+    length: int
+    """Of the rotation."""
+
+    def poison(self) -> None:
+        """The shared outputs hold no result."""
+        self.contents[0].poison()
+
+    def last_called(self, turn: int) -> Watched:
+        """Whose answer must be there, once both were called and the next call is at `turn`."""
+        first, second = ((turn - 1 - place) % self.length for place in self.places)
+        return self.contents[0 if first < second else 1]
+
+
 def set_bytes(workload: Workload, axes: Axes) -> int:
     """Working set of one call in bytes."""
-    buffers = workload.inputs + workload.outputs
+    return _bytes_of(workload.inputs + workload.outputs, axes)
+
+
+def pair_bytes(workload: Workload, axes: Axes) -> int:
+    """What a pair of sets takes: its inputs twice, its outputs once."""
+    return SIDES_OF_A_PAIR * _bytes_of(workload.inputs, axes) + _bytes_of(workload.outputs, axes)
+
+
+def rotation_of(workload: Workload, axes: Axes, llc_bytes: int, regime: Regime) -> int:
+    """How many pairs a sample of `workload` rotates over."""
+    return rotation(set_bytes(workload, axes), pair_bytes(workload, axes), llc_bytes, regime)
+
+
+def _bytes_of(buffers: Sequence[Buffer], axes: Axes) -> int:
     return ELEMENT_BYTES * sum(int(np.prod(b.extent(axes), dtype=np.int64)) for b in buffers)
 
 
@@ -47,48 +87,61 @@ def realistic(workload: Workload) -> Distribution:
 
 
 class Rotation:
-    """The buffer sets of one shape in one pair. Inputs are drawn once and permuted at each renewal."""
+    """The buffer sets of one shape in one pair of processes: `pairs` pairs, and one to spare. The two contents of every
+    pair are drawn independently, once, and turned at each renewal."""
 
-    def __init__(self, arena: Arena, workload: Workload, axes: Axes, sets: int, rng: np.random.Generator) -> None:
-        spare = 1 if set_bytes(workload, axes) <= SPARE_UP_TO_BYTES else 0
-        self._distribution, self._axes, self._rng, self._length = realistic(workload), axes, rng, sets
-        self._drawn = self._distribution.draw(axes, rng)
-        self._sets = [arena.buffers(workload, axes, "natural") for _ in range(sets + spare)]
-        self._order = list(range(sets))
-        for buffers in self._sets:
-            self._fill(buffers)
+    def __init__(self, arena: Arena, workload: Workload, axes: Axes, pairs: int, rng: np.random.Generator) -> None:
+        spare = 1 if pair_bytes(workload, axes) <= SPARE_UP_TO_BYTES else 0
+        self._distribution, self._axes, self._rng, self._length = realistic(workload), axes, rng, pairs
+        self._drawn = [self._distribution.draw(axes, rng) for _ in range(SIDES_OF_A_PAIR)]
+        self._pairs = [_paired(arena, workload, axes) for _ in range(pairs + spare)]
+        self._order = list(range(pairs))
+        for pair in self._pairs:
+            self._fill(pair)
 
     @property
     def sets(self) -> Sequence[BufferSet]:
-        """What a sample rotates over, in this order."""
-        return [self._sets[index] for index in self._order]
+        """What a sample rotates over, in this order: no set follows the other one of its own pair but in a rotation of
+        one pair, and none follows itself."""
+        return [self._pairs[index][side] for side in range(SIDES_OF_A_PAIR) for index in self._order]
 
     def renew(self, refresh: Refresh) -> None:
         """The next quad finds other contents, under the same pointers or under other ones."""
         if refresh == "new_pointers":
-            self._order = [int(i) for i in self._rng.permutation(len(self._sets))[: self._length]]
-        for index in self._rng.permutation(self._order)[:RENEWED_SETS]:
-            self._fill(self._sets[int(index)])
+            self._order = [int(i) for i in self._rng.permutation(len(self._pairs))[: self._length]]
+        for index in self._rng.permutation(self._order)[:RENEWED_PAIRS]:
+            self._fill(self._pairs[int(index)])
 
-    def watch(self) -> Watched:
-        """A random set of the rotation holds contents drawn afresh from a seed of its own."""
+    def watch(self) -> WatchedPair:
+        """A random pair of the rotation holds contents drawn afresh from seeds of their own."""
+        place = int(self._rng.integers(self._length))
+        first, second = self._pairs[self._order[place]]
+        return WatchedPair(
+            (self._watched(first), self._watched(second)),
+            (place, self._length + place),
+            SIDES_OF_A_PAIR * self._length,
+        )
+
+    def release_from(self, arm: Arm) -> None:
+        """`arm` maps none of the sets any longer."""
+        for pair in self._pairs:
+            for buffers in pair:
+                arm.release(buffers)
+
+    def close(self) -> None:
+        for pair in self._pairs:
+            for buffers in pair:
+                buffers.close()
+
+    def _watched(self, buffers: BufferSet) -> Watched:
         seed = int(self._rng.integers(1 << SEED_BITS))
-        buffers = self._sets[int(self._rng.choice(self._order))]
         inputs = self._distribution.draw(self._axes, np.random.Generator(np.random.PCG64(seed)))
         buffers.fill_inputs(inputs)
         return Watched(buffers, inputs, self._distribution.name, seed)
 
-    def release_from(self, arm: Arm) -> None:
-        """`arm` maps none of the sets any longer."""
-        for buffers in self._sets:
-            arm.release(buffers)
-
-    def close(self) -> None:
-        for buffers in self._sets:
-            buffers.close()
-
-    def _fill(self, buffers: BufferSet) -> None:
-        buffers.fill_inputs({name: self._turned(array) for name, array in self._drawn.items()})
+    def _fill(self, pair: tuple[BufferSet, BufferSet]) -> None:
+        for buffers, drawn in zip(pair, self._drawn, strict=True):
+            buffers.fill_inputs({name: self._turned(array) for name, array in drawn.items()})
 
     def _turned(self, array: Array) -> Array:
         """Rows, or the elements of a single row, turned by a random amount: what holds for each row still holds."""
@@ -96,3 +149,8 @@ class Rotation:
             return array
         axis = 0 if array.shape[0] > 1 else array.ndim - 1
         return np.roll(array, int(self._rng.integers(array.shape[axis])), axis=axis)
+
+
+def _paired(arena: Arena, workload: Workload, axes: Axes) -> tuple[BufferSet, BufferSet]:
+    first = arena.buffers(workload, axes, "natural")
+    return first, arena.buffers(workload, axes, "natural", outputs_of=first)

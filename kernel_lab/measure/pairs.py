@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernel_lab.measure.bench import Bench, Racer, start
-from kernel_lab.measure.contents import Rotation, Watched, set_bytes
-from kernel_lab.measure.schedule import SIDES, QuadPlan, Side, plan_pair, rotation
+from kernel_lab.measure.contents import Rotation, WatchedPair, rotation_of
+from kernel_lab.measure.schedule import SIDES, QuadPlan, Side, plan_pair
 from kernel_lab.measure.timed_rows import verify_watched
 from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, LoadFailed, OverTime, Timing
 from kernel_lab.verify.finding import Finding
@@ -154,10 +154,9 @@ class _PairTaker:
 
     def _take_shape(self, plan: Sequence[QuadPlan]) -> list[Quad] | Failed:
         axes = self.duel.shapes[plan[0].shape].axes
-        size = set_bytes(self.duel.workload, axes)
-        sets = rotation(size, self.bench.machine.llc_bytes, self.duel.regime)
+        pairs = rotation_of(self.duel.workload, axes, self.bench.machine.llc_bytes, self.duel.regime)
         taken: list[Quad] = []
-        with closing(Rotation(self.arena, self.duel.workload, axes, sets, self.rng)) as data:
+        with closing(Rotation(self.arena, self.duel.workload, axes, pairs, self.rng)) as data:
             if failed := self._settle(plan[0].shape, data):
                 return failed
             for quad_plan in plan:
@@ -189,22 +188,24 @@ class _PairTaker:
             if not isinstance(timing, Timing):
                 return timing
             times[side].append(timing)
-            if watched and is_watched and (failed := self._verify(plan.shape, data, watched, timing.calls)):
+            if watched and is_watched and (failed := self._verify(plan.shape, data, watched, timing)):
                 return failed
         baseline = self.duel.baselines[plan.shape]
         return _quad(plan, times, {"candidate": self.duel.candidate.threads, "baseline": baseline.threads})
 
-    def _verify(self, shape: int, data: Rotation, watched: Watched, calls: int) -> Failed | None:
-        """V8. It runs between samples, so it costs time but no accuracy. A sample too short to come round to the
-        watched set is followed by more, which are not counted."""
+    def _verify(self, shape: int, data: Rotation, watched: WatchedPair, timing: Timing) -> Failed | None:
+        """V8. It runs between samples, so it costs time but no accuracy. A sample too short to come round to both sets
+        of the watched pair is followed by more, which are not counted."""
+        calls, turn = timing.calls, timing.turn
         while calls < len(data.sets):
-            timing = self._sample("candidate", shape, data)
-            if not isinstance(timing, Timing):
-                return timing
-            calls += timing.calls
+            more = self._sample("candidate", shape, data)
+            if not isinstance(more, Timing):
+                return more
+            calls, turn = calls + more.calls, more.turn
         workload, axes = self.duel.workload, self.duel.shapes[shape].axes
-        outputs = {buffer.name: watched.buffers.output(buffer.name) for buffer in workload.outputs}
-        finding = verify_watched(workload, axes, watched, outputs, self.rng, self.duel.tolerance_scale)
+        last = watched.last_called(turn)
+        outputs = {buffer.name: last.buffers.output(buffer.name) for buffer in workload.outputs}
+        finding = verify_watched(workload, axes, last, outputs, self.rng, self.duel.tolerance_scale)
         return CandidateFailed(finding) if finding else None
 
     def _sample(self, side: Side, shape: int, data: Rotation) -> Timing | Failed:

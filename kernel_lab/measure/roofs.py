@@ -8,10 +8,10 @@ from statistics import median
 import numpy as np
 
 from kernel_lab.measure.bench import Bench, Racer, settled_sample, start
-from kernel_lab.measure.contents import ELEMENT_BYTES, Rotation, set_bytes
+from kernel_lab.measure.contents import ELEMENT_BYTES, Rotation, rotation_of
 from kernel_lab.measure.own_kernels import FMA_CHAINS, FMA_LINE, STORES, OwnKernel, OwnKernels
 from kernel_lab.measure.pairs import ended
-from kernel_lab.measure.schedule import rotation, shuffled, thread_counts
+from kernel_lab.measure.schedule import shuffled, thread_counts
 from kernel_lab.runner.arm import Arena, LoadFailed, Timing
 from kernel_lab.workloads.workload import Axes, Workload
 from schemas.enums import Regime
@@ -65,9 +65,9 @@ class RoofTimer:
     def _time(self, index: int, arena: Arena) -> None:
         traffic = self.traffics[index]
         workload = self.kernels.ordinary.workload
-        sets = rotation(set_bytes(workload, traffic.roof_axes), self.bench.machine.llc_bytes, self.regime)
+        pairs = rotation_of(workload, traffic.roof_axes, self.bench.machine.llc_bytes, self.regime)
         racers = self._racers()
-        with closing(Rotation(arena, workload, traffic.roof_axes, sets, self.rng)) as data:
+        with closing(Rotation(arena, workload, traffic.roof_axes, pairs, self.rng)) as data:
             for how in shuffled(self.rng, tuple(racers)):
                 kernel, racer = racers[how]
                 taken = time_alone(self.bench, racer, kernel.workload, data)

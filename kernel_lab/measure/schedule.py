@@ -15,8 +15,9 @@ Refresh = Literal["same_pointers", "new_pointers"]
 
 ROTATION_CAP_BYTES = 1 << 30
 """measurement.md, Regimes."""
-ROTATION_CAP_SETS = 2048
-"""Most buffer sets in one rotation. Chosen: a set is up to nine mappings of a runner, and Linux allows 65,530."""
+ROTATION_CAP_PAIRS = 1024
+"""Most pairs of buffer sets in one rotation. Chosen: a set is up to nine mappings of a runner, and Linux allows 65,530;
+an arm keeps at most 4,096 sets."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,15 @@ def plan_pair(rng: np.random.Generator, shapes: int, quads: int) -> tuple[QuadPl
     )
 
 
-def rotation(set_bytes: int, llc_bytes: int, regime: Regime) -> int:
-    """How many buffer sets a sample rotates over so that a call finds its data as cold, or as hot, as asked."""
+def rotation(set_bytes: int, pair_bytes: int, llc_bytes: int, regime: Regime) -> int:
+    """How many pairs of buffer sets a sample rotates over so that a call finds its data as cold, or as hot, as asked.
+
+    Outputs come round once every so many calls, each set of inputs once every twice as many.
+    """
     if regime is Regime.HOT or set_bytes > 2 * llc_bytes:
         return 1
     wanted = math.ceil(2 * llc_bytes / max(set_bytes, 1)) + 1
-    return max(1, min(wanted, ROTATION_CAP_BYTES // max(set_bytes, 1), ROTATION_CAP_SETS))
+    return max(1, min(wanted, ROTATION_CAP_BYTES // max(pair_bytes, 1), ROTATION_CAP_PAIRS))
 
 
 def shuffled(rng: np.random.Generator, names: Sequence[str]) -> tuple[str, ...]:

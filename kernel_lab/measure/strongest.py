@@ -11,11 +11,11 @@ from kernel_lab.baselines import ContenderSpec, contenders, previous_champion
 from kernel_lab.measure.bench import Bench, Progress, settled_sample, silent, start
 from kernel_lab.measure.compare import Contest, Fought
 from kernel_lab.measure.contending import Contending, Ready, make_ready
-from kernel_lab.measure.contents import Rotation, set_bytes
+from kernel_lab.measure.contents import Rotation, rotation_of
 from kernel_lab.measure.own_kernels import OwnKernels
 from kernel_lab.measure.pairs import Duel, ended
 from kernel_lab.measure.roofs import RoofTimer, traffic_of
-from kernel_lab.measure.schedule import rotation, shuffled
+from kernel_lab.measure.schedule import shuffled
 from kernel_lab.measure.statistics import Noise, level_per_look
 from kernel_lab.runner.arm import LoadFailed, Timing
 from kernel_lab.workloads.workload import Workload
@@ -146,9 +146,9 @@ class _Screen:
 
     def _round_at(self, index: int) -> None:
         bench, rng, axes = self.racing.bench, self.racing.rng, self.at.shapes[index].axes
-        sets = rotation(set_bytes(self.at.workload, axes), bench.machine.llc_bytes, self.at.regime)
+        pairs = rotation_of(self.at.workload, axes, bench.machine.llc_bytes, self.at.regime)
         by_name = {one.spec.name: one for one in self.ready if one.spec.name not in self.refused}
-        with closing(bench.new_arena()) as arena, closing(Rotation(arena, self.at.workload, axes, sets, rng)) as data:
+        with closing(bench.new_arena()) as arena, closing(Rotation(arena, self.at.workload, axes, pairs, rng)) as data:
             for name in shuffled(rng, tuple(by_name)):
                 self._sample(by_name[name], index, data)
 

@@ -82,6 +82,8 @@ class Timing:
     """schedstat run delay inside the sample: an outside cause."""
     involuntary_switches: int
     migrated: bool
+    turn: int
+    """Place, in the list of sets, of the call that would come next."""
 
 
 class BufferSet(Protocol):
@@ -92,6 +94,10 @@ class BufferSet(Protocol):
     def fill_inputs(self, inputs: Arrays) -> None: ...
     def poison_outputs(self, pattern: int) -> None:
         """Every output byte is set from a 32-bit pattern."""
+        ...
+
+    def fill_outputs(self, outputs: Arrays) -> None:
+        """Every output holds the given bits, as after an earlier call."""
         ...
 
     def output(self, name: str) -> Array:
@@ -109,8 +115,17 @@ class Arena(Protocol):
     """Makes buffer sets (memfd; guard pages are mapped by the child around them)."""
 
     def buffers(
-        self, workload: Workload, axes: Axes, alignment: Alignment, *, offset_elements: int = 0
-    ) -> BufferSet: ...
+        self,
+        workload: Workload,
+        axes: Axes,
+        alignment: Alignment,
+        *,
+        offset_elements: int = 0,
+        outputs_of: BufferSet | None = None,
+    ) -> BufferSet:
+        """Buffers for one set of arguments; with `outputs_of`, the outputs are those of another set."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -130,7 +130,7 @@ class Library:
             if enough:
                 break
         self.sample_calls[asked.numbers[0]] = calls
-        self._reply(Reply.TIMED, request.sequence, struct.pack("<QQQQQ", *sample))
+        self._reply(Reply.TIMED, request.sequence, struct.pack("<QQQQQQ", *sample, self.turn))
 
     def _attempt(
         self, sequence: int, sets: Sequence[Arguments], named: dict[str, float], asked: protocol.AskedTime, calls: int

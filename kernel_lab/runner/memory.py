@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernel_lab.runner.arm import Alignment
+from kernel_lab.runner.arm import Alignment, BufferSet
 from kernel_lab.runner.protocol import MappedBuffer
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Workload
 from schemas.faults import Bug, Transient
@@ -147,9 +147,19 @@ class MemfdBuffers:
             if not place.is_input:
                 self._view(place).view(np.uint32)[...] = np.uint32(pattern)
 
+    def fill_outputs(self, outputs: Arrays) -> None:
+        """Every output holds the given bits."""
+        for place in self.places:
+            if not place.is_input:
+                self._view(place).view(np.uint32)[...] = np.asarray(outputs[place.buffer.name], ELEMENT).view(np.uint32)
+
+    def view(self, name: str) -> Array:
+        """The buffer itself, the parent's to read and write."""
+        return self._view(self._place(name))
+
     def output(self, name: str) -> Array:
         """A copy of the output as it is now."""
-        return self._view(self._place(name)).copy()
+        return self.view(name).copy()
 
     def input_digest(self) -> str:
         """sha256 over all input bytes as they are now."""
@@ -217,13 +227,23 @@ class MemfdArena:
         return self._read_only, self._inputs.descriptor, self._outputs.descriptor
 
     def buffers(
-        self, workload: Workload, axes: Axes, alignment: Alignment, *, offset_elements: int = 0
+        self,
+        workload: Workload,
+        axes: Axes,
+        alignment: Alignment,
+        *,
+        offset_elements: int = 0,
+        outputs_of: BufferSet | None = None,
     ) -> MemfdBuffers:
         """Buffers for one set of arguments, full of canaries until filled. `offset_elements` moves every buffer away
-        from the edge that `alignment` puts it on. Raises Transient when memory is short."""
+        from the edge that `alignment` puts it on. With `outputs_of` the outputs are those of another set of the same
+        sizes, and live as long as either. Raises Transient when memory is short."""
         shift = offset_elements * ELEMENT.itemsize
         places = [self._place(b, axes, alignment, shift, is_input=True) for b in workload.inputs]
-        places += [self._place(b, axes, alignment, shift, is_input=False) for b in workload.outputs]
+        if isinstance(outputs_of, MemfdBuffers):
+            places += [place for place in outputs_of.places if not place.is_input]
+        else:
+            places += [self._place(b, axes, alignment, shift, is_input=False) for b in workload.outputs]
         return MemfdBuffers(self, {a: axes[a] for a in workload.axes}, tuple(places))
 
     def close(self) -> None:

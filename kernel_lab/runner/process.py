@@ -118,9 +118,11 @@ class ProcessArm:
             return answer
         if len(self._marks_ns) < MARKS_PER_ATTEMPT:
             return self._distrust("a sample without its marks")
-        calls, elapsed_ns, run_delay_ns, switches, migrated = answer.numbers
+        calls, elapsed_ns, run_delay_ns, switches, migrated, turn = answer.numbers
+        if turn >= len(buffers):
+            return self._distrust(f"its next call would be to set {turn} of {len(buffers)}")
         parent_ns = self._marks_ns[-1] - self._marks_ns[-2]
-        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated))
+        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
 
     def release(self, buffers: BufferSet) -> None:
         """The process maps `buffers` no longer; closing the arm does the same for all."""

@@ -67,7 +67,7 @@ FIELDS = {
     Reply.UNMAPPED: struct.Struct("<"),
     Reply.MARK: struct.Struct("<"),
     Reply.RETURNED: struct.Struct("<QQQQ"),
-    Reply.TIMED: struct.Struct("<QQQQQ"),
+    Reply.TIMED: struct.Struct("<QQQQQQ"),
     Reply.FAULT: struct.Struct("<QQQ"),
 }
 """Replies of fixed size; the others are text, or one address per buffer."""

@@ -60,8 +60,33 @@ struct region {
     size_t reserved_bytes;
 };
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Options are built in: the sanitizers read them from /proc/self/environ, which a sandbox may hide. Leaks are no concern
+ * of a process that ends, and a symbolizer would be another program. Fresh memory is filled with large negative numbers,
+ * so scratch that is read before it is written shows. The statuses are chosen: no shell, launcher or signal uses them. */
+const char *__asan_default_options(void)
+{
+    return "exitcode=87:detect_leaks=0:symbolize=0:handle_segv=0:handle_sigbus=0:allocator_may_return_null=1:"
+           "max_allocation_size_mb=1024:quarantine_size_mb=16:print_legend=0:"
+           "max_malloc_fill_size=1073741824:malloc_fill_byte=254";
+}
+
+const char *__ubsan_default_options(void) { return "exitcode=88:halt_on_error=1:print_stacktrace=0"; }
+
+/* A buffer of exactly the data's size, with the sanitizer's red zones around it: every set is placed at the end of its
+ * pages (V7), so the data ends where the mapping does. */
+struct exact {
+    char *shared;
+    size_t bytes;
+    int writable;
+};
+#endif
+
 struct set {
     int used;
+#if defined(__SANITIZE_ADDRESS__)
+    struct exact exact[MAX_BUFFERS];
+#endif
     uint32_t regions;
     struct region region[MAX_BUFFERS];
     int64_t integer[MAX_INTEGERS];
@@ -95,7 +120,7 @@ struct wire_returned {
     uint64_t elapsed_ns, fp_before, fp_after, threads;
 };
 struct wire_timed {
-    uint64_t calls, elapsed_ns, run_delay_ns, involuntary_switches, migrated;
+    uint64_t calls, elapsed_ns, run_delay_ns, involuntary_switches, migrated, turn;
 };
 struct wire_fault {
     uint64_t signal, address, private_bytes;
@@ -350,6 +375,10 @@ static void map(uint32_t sequence, const char *payload, const int *descriptors, 
             return refuse(sequence, "map: mmap");
         address[i] = (uint64_t)(uintptr_t)(set->region[i].reserved + GUARD_BYTES);
         set->integer[i] = (int64_t)(address[i] + buffer[i].pointer_offset);
+#if defined(__SANITIZE_ADDRESS__)
+        set->exact[i] = (struct exact){(char *)(uintptr_t)set->integer[i],
+                                       buffer[i].mapped_bytes - buffer[i].pointer_offset, (int)buffer[i].writable};
+#endif
         set->regions++;
     }
     memcpy(set->integer + wire.buffers, payload + sizeof wire + wire.buffers * sizeof *buffer,
@@ -370,12 +399,33 @@ static void unmap(uint32_t sequence, const char *payload)
     report(UNMAPPED, sequence, NULL, 0);
 }
 
-static inline void invoke(const struct set *set, const float *f)
+static inline void invoke_on(const int64_t *a, const float *f)
 {
-    const int64_t *a = set->integer;
     candidate(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15],
               a[16], a[17], a[18], a[19], f[0], f[1], f[2], f[3]);
 }
+
+#if defined(__SANITIZE_ADDRESS__)
+static void invoke(const struct set *set, const float *f)
+{
+    int64_t integer[MAX_INTEGERS];
+    memcpy(integer, set->integer, sizeof integer);
+    for (uint32_t i = 0; i < set->regions; i++) {
+        const struct exact *exact = &set->exact[i];
+        integer[i] = (int64_t)(uintptr_t)memcpy(malloc(exact->bytes), exact->shared, exact->bytes);
+    }
+    invoke_on(integer, f);
+    for (uint32_t i = 0; i < set->regions; i++) {
+        const struct exact *exact = &set->exact[i];
+        char *copy = (char *)(uintptr_t)integer[i];
+        if (exact->writable)
+            memcpy(exact->shared, copy, exact->bytes);
+        free(copy);
+    }
+}
+#else
+static inline void invoke(const struct set *set, const float *f) { invoke_on(set->integer, f); }
+#endif
 
 static void call(uint32_t sequence, const char *payload)
 {
@@ -452,6 +502,7 @@ static void time_calls(uint32_t sequence, const char *payload)
     }
     int far_over = sample.elapsed_ns > 2 * wire.min_sample_ns;
     sets[numbers[0]].sample_calls = far_over ? calls_for(&sample, wire.min_sample_ns) : sample.calls;
+    sample.turn = turn;
     restore_fp_control(clean_fp);
     report(TIMED, sequence, &sample, sizeof sample);
 }

@@ -25,6 +25,11 @@ CHANNEL = "{channel}"
 """Stands for the descriptor of the channel in a command line."""
 OPEN_FILES = 256
 """Chosen: a candidate needs ten, torch opens about a hundred while it is imported."""
+SANITIZING = ("-fsanitize=address,undefined", "-fno-omit-frame-pointer")
+ADDRESS_ERROR_STATUS, UNDEFINED_STATUS = 87, 88
+"""What a sanitizer ends its process with (runner.c)."""
+SHADOW_BYTES = 1 << 47
+"""AddressSanitizer reserves its shadow in private memory, which RLIMIT_DATA counts; V2 has met the limit by then."""
 LIBRARY_OPEN_FILES = 16_384
 """Python's mmap keeps a descriptor for each buffer. Chosen: the 2,048 sets of a cold rotation, eight buffers each."""
 
@@ -35,11 +40,17 @@ class Lab:
 
     sandbox: Sandbox
     runner: Path
+    sanitizes: bool = False
+    """The runner was built with sanitizers, for objects that were too."""
 
     @property
     def isolation(self) -> Isolation:
         """How candidates are confined, for verdicts."""
         return self.sandbox.isolation
+
+    def sanitizing(self, cache_dir: Path | None = None) -> "Lab":
+        """A lab for objects built with sanitizers. Raises Misconfigured when the compiler has none."""
+        return replace(self, runner=build_once(RUNNER_SOURCE, cache_dir, SANITIZING), sanitizes=True)
 
     def __call__(
         self,
@@ -55,6 +66,8 @@ class Lab:
         """A fresh process with the candidate, or with the trusted library, loaded; or why it does not load."""
         _check(workload)
         names = {**thread_environment(threads), **(environment or {})}
+        if self.sanitizes:
+            limits = replace(limits, memory_bytes=SHADOW_BYTES)
         if library is not None:
             return _start_library(workload, library, names, limits, self.sandbox, inputs_writable=inputs_writable)
         if object_path is None:
@@ -91,9 +104,9 @@ class Lab:
     def _filter(self, runner_pid: int) -> bytes:
         match self.isolation.mode:
             case "bwrap":
-                return runner_filter(None)
+                return runner_filter(None, self.sanitizes)
             case "landlock":
-                return runner_filter(runner_pid)
+                return runner_filter(runner_pid, self.sanitizes)
             case "none":
                 return b""
 

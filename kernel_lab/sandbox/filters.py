@@ -33,6 +33,9 @@ RUNNER_ALLOWED = (
     *("exit", "exit_group"),
 )
 
+SANITIZER_ALLOWED = ("sigaltstack", "rt_sigprocmask", "pipe", "pipe2")
+"""What the sanitizers ask for when a thread starts, and when they look whether memory that they report is there."""
+
 COMPILER_DENIED = (
     *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4", "sendto", "sendmsg", "sendmmsg"),
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "pidfd_open", "pidfd_send_signal", "kcmp"),
@@ -49,7 +52,7 @@ COMPILER_DENIED = (
 
 
 @cache
-def runner_filter(own_pid: int | None) -> bytes:
+def runner_filter(own_pid: int | None, sanitizes: bool = False) -> bytes:
     """What a runner may do once it holds a candidate; anything else ends it with SIGSYS.
 
     `own_pid` bounds abort(3) to the process itself; None where a pid namespace does that.
@@ -63,6 +66,8 @@ def runner_filter(own_pid: int | None) -> bytes:
     rules.add_rule(pyseccomp.ALLOW, "prlimit64", Arg(0, EQ, 0))
     rules.add_rule(pyseccomp.ERRNO(errno.EPERM), "prctl")  # libgomp names its threads; nothing depends on it
     rules.add_rule(pyseccomp.ERRNO(errno.ENOTTY), "ioctl")  # stdio asks whether it writes to a terminal
+    if sanitizes:
+        _allow(rules, SANITIZER_ALLOWED)
     for number in LIBC_SIGNALS:
         rules.add_rule(pyseccomp.ALLOW, "rt_sigaction", Arg(0, EQ, number))
     myself = () if own_pid is None else (Arg(0, EQ, own_pid),)

@@ -29,14 +29,15 @@ def _may_be_made(folder: Path) -> bool:
     return os.access(next(path for path in (folder, *folder.parents) if path.exists()), os.W_OK)
 
 
-def build_once(source: Path, cache_dir: Path | None = None) -> Path:
-    """`source` is compiled; the same source and compiler give the same path at once. Raises Misconfigured."""
+def build_once(source: Path, cache_dir: Path | None = None, extra: tuple[str, ...] = ()) -> Path:
+    """`source` is compiled, with `extra` flags; the same source, flags and compiler give the same path at once. Raises
+    Misconfigured."""
     compiler = find_compiler()
     folder = cache_dir or default_cache_dir()
-    target = folder / f"{source.stem}-{_digest(source, compiler)}"
+    target = folder / f"{source.stem}-{_digest(source, compiler, extra)}"
     _make_folder(folder)
     if not target.exists():
-        _compile(compiler, source, target)
+        _compile(compiler, source, target, extra)
     return target
 
 
@@ -49,10 +50,10 @@ def find_compiler() -> Path:
     raise Misconfigured("no C compiler found: apt-get install gcc libc6-dev")
 
 
-def _digest(source: Path, compiler: Path) -> str:
+def _digest(source: Path, compiler: Path, extra: tuple[str, ...]) -> str:
     """Source, flags and the compiler's identity (path, size and time of its file stand for its version)."""
     state = compiler.resolve().stat()
-    identity = f"{compiler.resolve()} {state.st_size} {state.st_mtime_ns} {FLAGS} {LIBRARIES}"
+    identity = f"{compiler.resolve()} {state.st_size} {state.st_mtime_ns} {FLAGS} {LIBRARIES}{''.join(extra)}"
     return hashlib.sha256(identity.encode() + source.read_bytes()).hexdigest()[:16]
 
 
@@ -67,11 +68,15 @@ def _make_folder(folder: Path) -> None:
         raise Misconfigured(f"{folder} can be written by others, and programs are run from it: set XDG_CACHE_HOME")
 
 
-def _compile(compiler: Path, source: Path, target: Path) -> None:
+def _compile(compiler: Path, source: Path, target: Path, extra: tuple[str, ...]) -> None:
     """`target` appears whole or not at all; two processes may race and either result serves."""
     partial = target.with_name(f"{target.name}.{os.getpid()}")
-    command = [str(compiler), *FLAGS, "-o", str(partial), str(source), *LIBRARIES]
+    command = [str(compiler), *FLAGS, *extra, "-o", str(partial), str(source), *LIBRARIES]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise Misconfigured(f"{compiler} cannot build {source.name}: apt-get install libc6-dev\n{done.stderr[:2000]}")
+        with_flags = f" with {' '.join(extra)}" if extra else ""
+        packages = "libc6-dev, and the compiler's libasan and libubsan" if extra else "libc6-dev"
+        raise Misconfigured(
+            f"{compiler} cannot build {source.name}{with_flags}: apt-get install {packages}\n{done.stderr[:2000]}"
+        )
     partial.rename(target)

@@ -4,12 +4,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from kernel_lab.runner.arm import StartArm
 from kernel_lab.runner.memory import MemfdArena
 from kernel_lab.runner.start import Lab
 from kernel_lab.sandbox.confine import Bounds, Sandbox, run_sandboxed
 from kernel_lab.verify.finding import CouldNot
 from kernel_lab.verify.subject import Bench
 from schemas.enums import RungStatus
+from schemas.faults import Misconfigured
 
 OBJDUMP_WALL_S = 20.0
 """Chosen: an ordinary kernel takes 5 ms, a megabyte of code half a second."""
@@ -23,7 +25,15 @@ def make_bench(lab: Lab, blank: bytes) -> Bench:
         isolation=str(lab.isolation),
         disassemble=lambda path: disassemble(path, lab.sandbox),
         blank=blank,
+        start_sanitized=lambda: _sanitizing(lab),
     )
+
+
+def _sanitizing(lab: Lab) -> StartArm | CouldNot:
+    try:
+        return lab.sanitizing()
+    except Misconfigured as error:
+        return CouldNot(RungStatus.UNSUPPORTED, f"no runner with sanitizers: {error}")
 
 
 def disassemble(object_path: Path, sandbox: Sandbox) -> str | CouldNot:

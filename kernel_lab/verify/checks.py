@@ -20,17 +20,27 @@ class Checks:
     misaligned: bool = True
     written_everywhere: bool = True
     two_poisons: bool = True
+    old_answer: bool = True
     input_digest: bool = True
     exact: bool = True
     left_threads: bool = True
     counterexamples: bool = True
     distributions: bool = True
+    answer_to_others: bool = True
     read_only_inputs: bool = True
     finite_pattern: bool = True
     bound: bool = True
     error_class: bool = True
     thread_counts: bool = True
     same_bits: bool = True
+    relations: bool = True
+    fuzz: bool = True
+    repeatable: bool = True
+    one_changed: bool = True
+    many_calls: bool = True
+    as_timed: bool = True
+    more_threads: bool = True
+    sanitizers: bool = True
 
 
 ALL_CHECKS = Checks()

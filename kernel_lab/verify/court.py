@@ -2,21 +2,24 @@
 
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernel_lab.backends.backend import Backend
-from kernel_lab.backends.gcc import GccBackend
+from kernel_lab.backends.backend import Backend, Built
+from kernel_lab.backends.gcc import SANITIZE, GccBackend
 from kernel_lab.runner.start import Lab, open_lab
 from kernel_lab.sandbox.isolation import isolation as isolation_named
 from kernel_lab.verify.bench import make_bench
 from kernel_lab.verify.blank import blank_object
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
-from kernel_lab.verify.judge import SEED_BITS, SEED_NAMES, judge
+from kernel_lab.verify.draws import SEED_BITS, SEED_NAMES
+from kernel_lab.verify.finding import CouldNot
+from kernel_lab.verify.judge import judge
 from kernel_lab.verify.subject import Bench, Plan, Subject
 from kernel_lab.workloads.workload import Workload
+from schemas.enums import RungStatus
 from schemas.verdict import Judgement
 from schemas.work import Kernel, MachineClass
 
@@ -47,8 +50,22 @@ class Court:
     ) -> Judgement:
         """The verdict on the object `content` of `kernel`, under fresh secret seeds unless old ones are given."""
         with _object_file(content) as path:
-            subject = Subject(path, threads_of(kernel, machine))
+            sanitized = self._sanitized_into(path.parent, kernel, machine, workload)
+            subject = Subject(path, threads_of(kernel, machine), sanitized)
             return judge(subject, workload, plan, seeds or fresh_seeds(), self._bench(workload, machine), checks)
+
+    def _sanitized_into(
+        self, folder: Path, kernel: Kernel, machine: MachineClass, workload: Workload
+    ) -> Callable[[], Path | CouldNot]:
+        def build() -> Path | CouldNot:
+            built = GccBackend(sandbox=self.lab.sandbox, extra=SANITIZE).compile(kernel, workload.name, machine)
+            if not isinstance(built, Built):
+                return CouldNot(RungStatus.UNSUPPORTED, f"it does not build with {' '.join(SANITIZE)}: {built.message}")
+            path = folder / "sanitized.so"
+            path.write_bytes(built.object)
+            return path
+
+        return build
 
     def _bench(self, workload: Workload, machine: MachineClass) -> Bench:
         key = (workload.name, machine)

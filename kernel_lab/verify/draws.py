@@ -1,7 +1,7 @@
 """Draws: inputs named by distribution, axes and seed, with the reference and bound that the checker alone holds."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,10 @@ from schemas.work import Counterexample
 
 GENERATORS_VERSION = 1
 """Raised when a seed would draw other inputs than before."""
+
+SEED_NAMES = ("smoke", "numeric", "placement", "deep")
+"""The secret seeds of one judgement. The caller draws them; they are logged after use."""
+SEED_BITS = 62
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ def derived_seed(base: int, distribution: str, axes: Axes, n: int) -> int:
     sizes = ",".join(f"{name}={extent}" for name, extent in sorted(axes.items()))
     digest = hashlib.sha256(f"{base}|{distribution}|{sizes}|{n}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def deep_seed(seeds: Mapping[str, int], rung: str) -> int:
+    """The seed of one deep rung."""
+    return derived_seed(seeds["deep"], rung, {}, 0)
 
 
 def distribution_named(workload: Workload, name: str) -> Distribution | None:

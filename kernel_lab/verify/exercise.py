@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kernel_lab.runner.arm import Alignment, Arm, BufferSet, CallOutcome, Died, LoadFailed, OverTime, Returned
+from kernel_lab.runner.start import ADDRESS_ERROR_STATUS, UNDEFINED_STATUS
 from kernel_lab.verify.draws import Draw, Prepared
 from kernel_lab.verify.finding import CouldNot, Finding
 from kernel_lab.verify.subject import Climb
@@ -23,6 +24,9 @@ honest kernel holds half of it)."""
 
 Outputs = dict[str, Array]
 
+AS_LEFT: Outputs = {}
+"""Asks for outputs that hold what the call before left in them, of other inputs; a poison where there was none."""
+
 
 @dataclass
 class Exerciser:
@@ -32,23 +36,29 @@ class Exerciser:
     climb: Climb
     arm: Arm
     threads: int
+    as_timed: bool = False
+    """`natural` buffers are aligned as they are when a candidate is timed."""
     digests: dict[str, list[str]] = field(default_factory=dict)
     _buffers: dict[tuple[tuple[tuple[str, int], ...], Alignment], BufferSet] = field(default_factory=dict)
 
-    def run(self, prepared: Prepared, poison: int = POISONS[0]) -> Outputs | Finding | CouldNot:
-        """The outputs of one call, or what it did wrong. A finding carries the draw as its counterexample."""
-        outcome = self.returned(prepared, poison)
+    def run(self, prepared: Prepared, held: int | Outputs = POISONS[0]) -> Outputs | Finding | CouldNot:
+        """The outputs of one call, or what it did wrong. A finding carries the draw as its counterexample. Before the
+        call the outputs held a poison, or what `held` gives for each, or what was left in them."""
+        outcome = self.returned(prepared, held)
         if not isinstance(outcome, Returned):
             return outcome
         buffers = self._placed(prepared.draw.axes, prepared.draw.alignment)
         return {buffer.name: buffers.output(buffer.name) for buffer in self.climb.workload.outputs}
 
-    def returned(self, prepared: Prepared, poison: int = POISONS[0]) -> Returned | Finding | CouldNot:
+    def returned(self, prepared: Prepared, held: int | Outputs = POISONS[0]) -> Returned | Finding | CouldNot:
         """The call came back and left inputs, FP control and threads as it should."""
         draw = prepared.draw
         buffers = self._placed(draw.axes, draw.alignment)
         buffers.fill_inputs(prepared.inputs)
-        buffers.poison_outputs(poison)
+        if isinstance(held, int):
+            buffers.poison_outputs(held)
+        elif held is not AS_LEFT:
+            buffers.fill_outputs(held)
         before = buffers.input_digest()
         self.digests.setdefault(draw.distribution, []).append(before)
         outcome = self.arm.call(buffers, self.climb.workload.scalars)
@@ -60,6 +70,16 @@ class Exerciser:
         assert wrong is not None
         return self._blamed(wrong, draw)
 
+    def place(self, draw: Draw) -> None:
+        """Memory for `draw` is there."""
+        self._placed(draw.axes, draw.alignment)
+
+    def again(self, prepared: Prepared) -> Finding | CouldNot | None:
+        """One more call on what lies in the buffers of `prepared`, which was run before; its outputs are not read."""
+        outcome = self.arm.call(self._placed(prepared.draw.axes, prepared.draw.alignment), self.climb.workload.scalars)
+        wrong = self._conduct(outcome)
+        return wrong and self._blamed(wrong, prepared.draw)
+
     def close(self) -> None:
         for buffers in self._buffers.values():
             buffers.close()
@@ -68,8 +88,10 @@ class Exerciser:
     def _placed(self, axes: Axes, alignment: Alignment) -> BufferSet:
         key = (tuple(axes.items()), alignment)
         if key not in self._buffers:
-            shift = ELEMENT_ALIGNED if alignment == "natural" and self.climb.checks.misaligned else 0
+            loose = alignment == "natural" and self.climb.checks.misaligned and not self.as_timed
+            shift = ELEMENT_ALIGNED if loose else 0
             self._buffers[key] = self.climb.arena.buffers(self.climb.workload, axes, alignment, offset_elements=shift)
+            self._buffers[key].poison_outputs(POISONS[0])
         return self._buffers[key]
 
     def _conduct(self, outcome: CallOutcome) -> Finding | CouldNot | None:
@@ -103,7 +125,9 @@ class Exerciser:
 
 
 @contextmanager
-def exercising(climb: Climb, threads: int, *, inputs_writable: bool) -> Iterator[Exerciser | Finding | CouldNot]:
+def exercising(
+    climb: Climb, threads: int, *, inputs_writable: bool, as_timed: bool = False
+) -> Iterator[Exerciser | Finding | CouldNot]:
     """A fresh sandboxed process with the candidate loaded, or the finding that it does not load. Nothing is left."""
     arm = climb.bench.start_arm(
         climb.subject.object_path,
@@ -115,7 +139,7 @@ def exercising(climb: Climb, threads: int, *, inputs_writable: bool) -> Iterator
     if isinstance(arm, LoadFailed):
         yield Finding(Reason.DOES_NOT_LOAD, arm.message)
         return
-    exerciser = Exerciser(climb, arm, threads)
+    exerciser = Exerciser(climb, arm, threads, as_timed)
     try:
         yield exerciser
     finally:
@@ -132,6 +156,9 @@ def why_died(died: Died, memory_bytes: int) -> Finding | CouldNot:
         return Finding(Reason.WROTE_INPUT, f"it wrote to its input {buffer}{said}")
     if side in ("before", "after"):
         return Finding(Reason.OUT_OF_BOUNDS, f"it touched the guard page {side} {buffer}{said}")
+    if died.exit_status in (ADDRESS_ERROR_STATUS, UNDEFINED_STATUS) and side == "":
+        reason = Reason.OUT_OF_BOUNDS if died.exit_status == ADDRESS_ERROR_STATUS else Reason.UNDEFINED_BEHAVIOUR
+        return Finding(reason, f"a sanitizer ended it{said}")
     match died.signal:
         case "SIGKILL":
             return CouldNot(RungStatus.TOOL_FAILURE, f"the runner was killed from outside{said}")

@@ -9,6 +9,7 @@ import numpy as np
 from kernel_lab.backends.backend import NotBuilt
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.compare import closer
+from kernel_lab.verify.draws import SEED_NAMES, derived_seed
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
 from kernel_lab.verify.ladder import LADDER, Step, ladder_version, steps
 from kernel_lab.verify.subject import Bench, Climb, Plan, Subject
@@ -17,10 +18,6 @@ from schemas.enums import JudgedAs, Reason, Rung, RungStatus
 from schemas.faults import Misconfigured
 from schemas.model import clip
 from schemas.verdict import Judgement, RungResult, Worst
-
-SEED_NAMES = ("smoke", "numeric", "placement")
-"""The secret seeds of one judgement. The caller draws them; they are logged after use."""
-SEED_BITS = 62
 
 
 def judge(
@@ -35,6 +32,8 @@ def judge(
 
     Raises Misconfigured when a seed is missing, Transient when no process or memory can be had.
     """
+    if "deep" not in seeds and "numeric" in seeds:  # logged before there were deep rungs
+        seeds = {**seeds, "deep": derived_seed(seeds["numeric"], "deep", {}, 0)}
     if set(seeds) != set(SEED_NAMES):
         raise Misconfigured(f"seeds must be {', '.join(SEED_NAMES)}, as a judgement lists them; got {sorted(seeds)}")
     arena = bench.open_arena(np.random.Generator(np.random.PCG64(seeds["placement"])))

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from kernel_lab.verify.draws import GENERATORS_VERSION
 from kernel_lab.verify.finding import RungOutcome
-from kernel_lab.verify.rungs import load, numeric, smoke, static
+from kernel_lab.verify.rungs import fuzz, load, metamorphic, numeric, repeat, sanitizers, smoke, static
 from kernel_lab.verify.subject import Climb, Depth
 from schemas.enums import Rung
 
-BOUNDS_VERSION = 1
+BOUNDS_VERSION = 2
 """Raised when a workload's bound or reference changes."""
 
 
@@ -27,8 +27,12 @@ class Step:
 LADDER: tuple[Step, ...] = (
     Step(Rung.STATIC, 1, Depth.CHEAP, static.climb),
     Step(Rung.LOAD, 1, Depth.CHEAP, load.climb),
-    Step(Rung.SMOKE, 1, Depth.CHEAP, smoke.climb),
-    Step(Rung.NUMERIC, 2, Depth.CHEAP, numeric.climb),
+    Step(Rung.SMOKE, 2, Depth.CHEAP, smoke.climb),
+    Step(Rung.NUMERIC, 3, Depth.CHEAP, numeric.climb),
+    Step(Rung.METAMORPHIC, 1, Depth.DEEP, metamorphic.climb),
+    Step(Rung.FUZZ, 1, Depth.DEEP, fuzz.climb),
+    Step(Rung.REPEAT, 1, Depth.DEEP, repeat.climb),
+    Step(Rung.SANITIZERS, 1, Depth.DEEP, sanitizers.climb),
 )
 
 

@@ -11,6 +11,7 @@ from kernel_lab.runner.arm import Arena, Limits, StartArm
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.finding import CouldNot
 from kernel_lab.workloads.workload import Workload
+from schemas.enums import RungStatus
 from schemas.goal import Shape
 from schemas.work import Counterexample
 
@@ -35,6 +36,8 @@ class Subject:
     object_path: Path
     threads: int = 1
     """The thread count it asks to be timed at."""
+    sanitized: Callable[[], Path | CouldNot] = lambda: CouldNot(RungStatus.UNSUPPORTED, "its source is not at hand")
+    """The same source built with sanitizers, when V7 asks for it."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Bench:
     """`objdump -d --no-show-raw-insn` of an untrusted object, run in the sandbox."""
     blank: bytes
     """What the same toolchain makes of an empty kernel."""
+    start_sanitized: Callable[[], StartArm | CouldNot] = lambda: CouldNot(RungStatus.UNSUPPORTED, "no such runner here")
+    """How to start objects that were built with sanitizers; built when V7 asks for it."""
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,12 @@ def norm_bound(y64: F64, width: int, tiny: F64) -> F64:
 
 
 def softmax_bound(y64: F64, below_max: F64, width: int) -> F64:
-    """Bound of a softmax row: u·y·(4(1 + |x − max|) + √C), rounded once more, plus `tiny`.
+    """Bound of a softmax row: u·y·(4(1 + |x − max|) + 2√C), rounded once more, plus `tiny`.
 
+    2√C is the bound of its denominator as a sum (c = 2): with c = 1 one honest row in some thousands was past it
+    (ADR 0022).
     `tiny` is two subnormal spacings: the exponential, its rescaling in an online or two-step evaluation, and their
     product each lose at most half a spacing before the division by a sum that is at least 1.
     """
-    relative = 4.0 * (1.0 + below_max) + np.sqrt(width)
+    relative = 4.0 * (1.0 + below_max) + 2.0 * np.sqrt(width)
     return np.asarray(UNIT_ROUNDOFF * y64 * relative + half_ulp(y64) + 2.0 * SUBNORMAL_SPACING)

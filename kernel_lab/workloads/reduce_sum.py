@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, sum_bound
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Scalars, Workload
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("x", ("N",)),)
 _EXACT_MAGNITUDE = 8
 _EXACT_TERMS = 2**24 // _EXACT_MAGNITUDE - 1
 """Most terms of magnitude 8 with Σ|x| < 2^24: every partial sum in any order is an exact float32."""
@@ -60,7 +61,7 @@ REDUCE_SUM = Workload(
     name="reduce_sum",
     summary="Sum of a vector",
     formula="y = Σ_n x[n]",
-    inputs=(Buffer("x", ("N",)),),
+    inputs=_INPUTS,
     outputs=(Buffer("y", (1,)),),
     axes=("N",),
     scalars={},
@@ -90,9 +91,10 @@ REDUCE_SUM = Workload(
     bytes_read=lambda axes: _ELEMENT_BYTES * axes["N"],
     bytes_written=lambda _axes: _ELEMENT_BYTES,
     relations=(
-        Relation("power_of_two_scaling", "scaling x by a power of two scales y exactly"),
-        Relation("negation", "negating x negates y"),
-        Relation("permutation", "permuting x leaves y unchanged within the bound"),
+        relations.scaled(("x",), ("y",), "scaling x by a power of two scales y exactly"),
+        relations.negated(("x",), ("y",), "negating x negates y exactly"),
+        relations.permuted("permutation", "N", _INPUTS, "permuting x leaves y unchanged within the bound"),
+        relations.padded("N", _INPUTS, "zeros among x leave y unchanged within the bound"),
     ),
     bound_source="2·u·√N·Σ|x| + ½ ulp: verification.md, The bound, sums",
 )

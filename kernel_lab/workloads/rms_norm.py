@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, SUBNORMAL_SPACING, norm_bound
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Scalars, Workload
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("x", ("T", "H")), Buffer("w", ("H",)))
 
 
 def _reciprocal_rms(x: F64, eps: float) -> F64:
@@ -56,7 +57,7 @@ RMS_NORM = Workload(
     name="rms_norm",
     summary="Root-mean-square normalisation of rows, times a weight per column",
     formula="y[t,h] = x[t,h] · rsqrt(mean_h(x[t,h]²) + eps) · w[h]",
-    inputs=(Buffer("x", ("T", "H")), Buffer("w", ("H",))),
+    inputs=_INPUTS,
     outputs=(Buffer("y", ("T", "H")),),
     axes=("T", "H"),
     scalars={"eps": 1e-5},
@@ -89,9 +90,11 @@ RMS_NORM = Workload(
     bytes_read=lambda axes: _ELEMENT_BYTES * (axes["T"] * axes["H"] + axes["H"]),
     bytes_written=lambda axes: _ELEMENT_BYTES * axes["T"] * axes["H"],
     relations=(
-        Relation("weight_scaling", "scaling w by a power of two scales y exactly"),
-        Relation("row_permutation", "permuting rows of x permutes rows of y"),
-        Relation("batch_invariance", "a row gives the same result alone as within a batch"),
+        relations.scaled(("w",), ("y",), "scaling w by a power of two scales y exactly"),
+        relations.negated(("x",), ("y",), "negating x negates y exactly"),
+        relations.permuted("row_permutation", "T", _INPUTS, "permuting rows of x permutes rows of y within the bound"),
+        relations.permuted("column_permutation", "H", _INPUTS, "permuting columns of x and w permutes those of y"),
+        relations.alone("T", _INPUTS, "a row gives the same result alone as within a batch, within the bound"),
     ),
     bound_source="u·|y|·(4 + √H) + ½ ulp + tiny: verification.md, The bound, norms",
 )

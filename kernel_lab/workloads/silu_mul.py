@@ -4,12 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, SUBNORMAL_SPACING, UNIT_ROUNDOFF, half_ulp
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Scalars, Workload
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("g", ("T", "I")), Buffer("u", ("T", "I")))
 _FINITE_POWER = 700.0
 """e^700 is a finite float64; beyond it sigmoid(−g) is 0 for every purpose here."""
 
@@ -55,7 +56,7 @@ SILU_MUL = Workload(
     name="silu_mul",
     summary="SiLU of a gate times a second factor, element by element",
     formula="y[t,i] = g[t,i] · sigmoid(g[t,i]) · u[t,i]",
-    inputs=(Buffer("g", ("T", "I")), Buffer("u", ("T", "I"))),
+    inputs=_INPUTS,
     outputs=(Buffer("y", ("T", "I")),),
     axes=("T", "I"),
     scalars={},
@@ -88,10 +89,11 @@ SILU_MUL = Workload(
     bytes_read=lambda axes: 2 * _ELEMENT_BYTES * axes["T"] * axes["I"],
     bytes_written=lambda axes: _ELEMENT_BYTES * axes["T"] * axes["I"],
     relations=(
-        Relation("power_of_two_scaling", "scaling u by a power of two scales y exactly"),
-        Relation("negation", "negating u negates y"),
-        Relation("row_permutation", "permuting rows of g and u alike permutes rows of y"),
-        Relation("batch_invariance", "a row gives the same result alone as within a batch"),
+        relations.scaled(("u",), ("y",), "scaling u by a power of two scales y exactly"),
+        relations.negated(("u",), ("y",), "negating u negates y exactly"),
+        relations.permuted("row_permutation", "T", _INPUTS, "permuting rows of g and u alike permutes rows of y"),
+        relations.permuted("column_permutation", "I", _INPUTS, "permuting columns of both permutes columns of y"),
+        relations.alone("T", _INPUTS, "a row gives the same result alone as within a batch, within the bound"),
     ),
     bound_source="u·|y|·4(2 + |g|·sigmoid(−g)) + ½ ulp + tiny: derived in bound(), as verification.md asks",
 )

@@ -4,12 +4,26 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, softmax_bound
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import (
+    Array,
+    Arrays,
+    Axes,
+    Buffer,
+    Call,
+    Distribution,
+    Relation,
+    Scalars,
+    Steps,
+    Workload,
+)
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("x", ("R", "C")),)
+_SHIFTS = (100.0, 8192.0, 65536.0)
+"""Chosen: far beyond where an exponential of an unshifted number overflows or vanishes."""
 
 
 def _below_max(inputs: Arrays) -> F64:
@@ -24,7 +38,7 @@ def reference(inputs: Arrays, _axes: Axes, _scalars: Scalars) -> dict[str, F64]:
 
 
 def bound(inputs: Arrays, axes: Axes, _scalars: Scalars, exact: Mapping[str, F64]) -> dict[str, F64]:
-    """u·y·(4(1 + |x − max|) + √C) + ½ ulp + tiny."""
+    """u·y·(4(1 + |x − max|) + 2√C) + ½ ulp + tiny."""
     return {"y": softmax_bound(exact["y"], _below_max(inputs), axes["C"])}
 
 
@@ -55,6 +69,13 @@ def _bounded_outliers(shape: tuple[int, ...], rng: np.random.Generator) -> draws
     return np.clip(draws.lognormal_outliers(shape, rng), np.float32(-8.0), np.float32(8.0))
 
 
+def _shifted(given: Arrays, axes: Axes, rng: np.random.Generator) -> Steps:
+    """The shifted inputs are rounded, so they are judged as what they are."""
+    for shift in (-rng.choice(_SHIFTS), rng.choice(_SHIFTS)):
+        yield Call({"x": np.add(given["x"], np.float32(shift))}, axes)
+    return ()
+
+
 def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
     return tuple(Shape(axes={"R": r, "C": c}) for r, c in sizes)
 
@@ -63,7 +84,7 @@ SOFTMAX = Workload(
     name="softmax",
     summary="Softmax over rows",
     formula="y[r,c] = exp(x[r,c] − max_c x[r,c]) / Σ_c exp(x[r,c] − max_c x[r,c])",
-    inputs=(Buffer("x", ("R", "C")),),
+    inputs=_INPUTS,
     outputs=(Buffer("y", ("R", "C")),),
     axes=("R", "C"),
     scalars={},
@@ -97,10 +118,10 @@ SOFTMAX = Workload(
     bytes_read=lambda axes: _ELEMENT_BYTES * axes["R"] * axes["C"],
     bytes_written=lambda axes: _ELEMENT_BYTES * axes["R"] * axes["C"],
     relations=(
-        Relation("shift", "adding a constant to a row that keeps x exact leaves y unchanged within the bound"),
-        Relation("row_permutation", "permuting rows of x permutes rows of y"),
-        Relation("batch_invariance", "a row gives the same result alone as within a batch"),
-        Relation("column_permutation", "permuting columns of x permutes columns of y within the bound"),
+        Relation("shift", "adding a constant to every element leaves y unchanged within the bound", _shifted),
+        relations.permuted("row_permutation", "R", _INPUTS, "permuting rows of x permutes rows of y within the bound"),
+        relations.alone("R", _INPUTS, "a row gives the same result alone as within a batch, within the bound"),
+        relations.permuted("column_permutation", "C", _INPUTS, "permuting columns of x permutes columns of y"),
     ),
-    bound_source="u·y·(4(1 + |x − max|) + √C) + ½ ulp + tiny: verification.md, The bound, softmax",
+    bound_source="u·y·(4(1 + |x − max|) + 2√C) + ½ ulp + tiny: verification.md, The bound, softmax and sums; ADR 0022",
 )

@@ -4,12 +4,25 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import (
+    Array,
+    Arrays,
+    Axes,
+    Buffer,
+    Call,
+    Claim,
+    Distribution,
+    Relation,
+    Scalars,
+    Steps,
+    Workload,
+)
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("x", ("M", "N")),)
 _EXACT_MAGNITUDE = 8
 
 
@@ -41,6 +54,12 @@ def _distribution(name: str, fill: draws.Fill) -> Distribution:
     return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
 
 
+def _twice(given: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    once = yield Call(given, axes)
+    again = yield Call({"x": once["y"]}, {"M": axes["N"], "N": axes["M"]})
+    return (Claim("y", again["y"], given["x"]),)
+
+
 def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
     return tuple(Shape(axes={"M": m, "N": n}) for m, n in sizes)
 
@@ -49,7 +68,7 @@ TRANSPOSE = Workload(
     name="transpose",
     summary="Transpose of a matrix",
     formula="y[n,m] = x[m,n]",
-    inputs=(Buffer("x", ("M", "N")),),
+    inputs=_INPUTS,
     outputs=(Buffer("y", ("N", "M")),),
     axes=("M", "N"),
     scalars={},
@@ -83,9 +102,10 @@ TRANSPOSE = Workload(
     bytes_read=lambda axes: _ELEMENT_BYTES * axes["M"] * axes["N"],
     bytes_written=lambda axes: _ELEMENT_BYTES * axes["M"] * axes["N"],
     relations=(
-        Relation("twice", "transposing the transpose gives x back bit by bit"),
-        Relation("row_permutation", "permuting rows of x permutes columns of y"),
-        Relation("power_of_two_scaling", "scaling x by a power of two scales y exactly"),
+        Relation("twice", "transposing the transpose gives x back, element for element", _twice),
+        relations.scaled(("x",), ("y",), "scaling x by a power of two scales y exactly"),
+        relations.permuted("row_permutation", "M", _INPUTS, "permuting rows of x permutes columns of y"),
+        relations.alone("M", _INPUTS, "a row of x gives the same column alone as within a matrix"),
     ),
     bound_source="0, by value: verification.md, The bound, data movement",
 )

@@ -1,6 +1,6 @@
 """What a workload is: an operation with its reference, domain, bound and ABI. One instance per file in this folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -41,11 +41,39 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call that a relation asks for. Its outputs come back; unless `judged` is off they are within the bound."""
+
+    inputs: Arrays
+    axes: Axes
+    judged: bool = True
+    """Off where a float64 reference would cost too much, as for a full-size product."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a relation says of the outputs of its calls: every element of `got` is at most `allowed` from `want`."""
+
+    what: str
+    got: Array
+    want: Array
+    allowed: float | NDArray[np.float64] = 0.0
+
+
+Steps = Generator[Call, dict[str, Array], tuple[Claim, ...]]
+"""Yields calls, is sent the outputs of each, and returns what must hold between them."""
+
+
+@dataclass(frozen=True)
 class Relation:
-    """A metamorphic relation, declared here and run by rung V4 (the verdicts issue)."""
+    """A metamorphic relation, run by rung V4. `workloads/relations.py` has those in common use."""
 
     name: str
     statement: str
+    steps: Callable[[Arrays, Axes, np.random.Generator], Steps] | None = None
+    """Given one draw: deterministic in the generator. None while a relation is only stated."""
+    exact: bool = False
+    """Holds to the last bit while nothing underflows: asked of draws of the first distribution only."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What every workload in the table must keep."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import yaml
 
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.bounds import F64, half_ulp
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Claim, Distribution, Relation, Workload
 from schemas.goal import Goal
 
 CASES = [
@@ -48,6 +49,62 @@ def test_honest_float32_is_within_the_bound_and_a_perturbed_output_is_not(
         perturbed = honest[output.name].astype(np.float64)
         perturbed.flat[-1] = y64.flat[-1] + max(1.01 * limit.flat[-1], np.spacing(abs(y64.flat[-1])))
         assert not within(perturbed, y64, limit)
+
+
+RELATIONS = [
+    pytest.param(workload, relation, dict(shape.axes), id=f"{workload.name}-{relation.name}-{shape}")
+    for workload in WORKLOADS.values()
+    for relation in workload.relations
+    for shape in workload.shapes["small"]
+    if relation.steps
+]
+
+
+def claims_of(
+    workload: Workload, relation: Relation, axes: Axes, kernel: Callable[[Arrays, Axes], dict[str, Array]]
+) -> tuple[tuple[Claim, ...], int]:
+    """What a relation says of `kernel`, and how many calls of it were outside the bound."""
+    assert relation.steps is not None
+    steps = relation.steps(drawn(workload.distributions[0], axes), axes, np.random.default_rng(3))
+    outside = 0
+    try:
+        call = next(steps)
+        while True:
+            got = kernel(call.inputs, call.axes)
+            exact, bound = judged(workload, call.inputs, call.axes)
+            if call.judged:
+                outside += not all(within(got[name], y64, bound[name]) for name, y64 in exact.items())
+            call = steps.send(got)
+    except StopIteration as ended:
+        return ended.value, outside
+
+
+@pytest.mark.parametrize(("workload", "relation", "axes"), RELATIONS)
+def test_honest_float32_keeps_every_relation_and_repeats_it_from_its_seed(
+    workload: Workload, relation: Relation, axes: Axes
+) -> None:
+    def honest(inputs: Arrays, at: Axes) -> dict[str, Array]:
+        return workload.index_order_f32(inputs, at, workload.scalars)
+
+    claims, outside = claims_of(workload, relation, axes, honest)
+    again, _ = claims_of(workload, relation, axes, honest)
+    assert outside == 0
+    for claim, same in zip(claims, again, strict=True):
+        assert np.all(np.abs(claim.got.astype(np.float64) - claim.want.astype(np.float64)) <= claim.allowed), claim.what
+        assert np.array_equal(claim.got, same.got)
+
+
+@pytest.mark.parametrize(("workload", "relation", "axes"), RELATIONS)
+def test_a_relation_is_broken_by_a_kernel_that_adds_to_what_it_should_give(
+    workload: Workload, relation: Relation, axes: Axes
+) -> None:
+    def off(inputs: Arrays, at: Axes) -> dict[str, Array]:
+        honest = workload.index_order_f32(inputs, at, workload.scalars)
+        return {name: (array + np.abs(array).max(initial=1e-6)).astype(np.float32) for name, array in honest.items()}
+
+    claims, outside = claims_of(workload, relation, axes, off)
+    broken = [np.any(np.abs(c.got.astype(np.float64) - c.want.astype(np.float64)) > c.allowed) for c in claims]
+    assert outside or any(broken)
 
 
 @pytest.mark.parametrize(("workload", "distribution", "axes"), CASES)

@@ -81,6 +81,16 @@ def test_a_candidate_that_works_on_its_first_call_only_is_caught(track: Track) -
     assert finding_about(track, lab.ONLY_ONCE).reason in (Reason.NON_FINITE, Reason.OUT_OF_BOUND)
 
 
+@pytest.mark.parametrize("regime", [Regime.HOT, Regime.COLD])
+def test_a_candidate_that_leaves_an_old_answer_alone_is_caught(track: Track, regime: Regime) -> None:
+    duel = track.duel(track.racer("k", lab.LEAVES_WHAT_LOOKS_LIKE_AN_ANSWER), regime=regime)
+    small = replace(track.bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 1 << 20}))
+    taken = take_pair(small, duel, 2, np.random.default_rng(1))
+    assert isinstance(taken, CandidateFailed), taken
+    assert taken.finding.reason is Reason.OUT_OF_BOUND
+    assert "timed outputs" in taken.finding.message
+
+
 def test_a_trusted_kernel_is_not_verified_so_the_check_is_what_catches(track: Track) -> None:
     duel = replace(track.duel(track.racer("k", lab.WRONG_AFTER_A_WHILE)), is_verified=False)
     assert isinstance(take_pair(track.bench, duel, 2, np.random.default_rng(1)), Pair)

@@ -177,7 +177,7 @@ def test_the_roof_kernels_move_what_they_say(bench: Bench, kernels: OwnKernels, 
     for kernel in (kernels.ordinary, kernels.streaming, kernels.prefetching):
         arena = bench.new_arena()
         data = Rotation(arena, kernel.workload, axes, 1, np.random.default_rng(1))
-        watched = data.watch()
+        watched = data.watch().contents[0]
         watched.poison()
         racer = kernel.racer("mover", MACHINE.threads)
         arm = start(bench, racer, kernel.workload)

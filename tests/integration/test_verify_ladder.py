@@ -14,8 +14,8 @@ from kernel_lab.backends.backend import Built
 from kernel_lab.machine import machine_class
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.court import Court, open_court
+from kernel_lab.verify.draws import SEED_NAMES
 from kernel_lab.verify.file import to_json, verify_file, verify_source
-from kernel_lab.verify.judge import SEED_NAMES
 from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import JudgedAs, Language, Reason, Rung, RungStatus
@@ -79,6 +79,7 @@ BAD_FILES: dict[str, tuple[bytes, Rung, Reason]] = {
     ),
     "another function": (b"void softmax_of_mine(void) {}\n", Rung.STATIC, Reason.NO_ENTRY),
     "no C at all": (b"import numpy as np\n", Rung.LOAD, Reason.DOES_NOT_COMPILE),
+    "two definitions of the entry": (PLAIN.source + b"\n" + PLAIN.source, Rung.LOAD, Reason.DOES_NOT_COMPILE),
     "an include that does not exist": (b"#include <cuda.h>\n", Rung.LOAD, Reason.DOES_NOT_COMPILE),
 }
 
@@ -118,12 +119,70 @@ def test_what_is_printed_has_exactly_the_keys_that_outsiders_script_against(tmp_
     assert 0 < told_json["worst"]["margin"] <= 1
 
 
-def test_deep_is_more_of_the_same_rungs_and_claims_no_other(court: Court, machine: MachineClass) -> None:
+def test_deep_is_more_draws_and_the_rungs_above_each_with_checks_of_its_own(
+    court: Court, machine: MachineClass
+) -> None:
     cheap = verify_source(PLAIN.source, RMS_NORM, PLAN, court, machine)
     deep = verify_source(PLAIN.source, RMS_NORM, replace(PLAN, depth=Depth.DEEP), court, machine)
-    assert deep.verdict is JudgedAs.VERIFIED
-    assert [r.rung for r in deep.rungs] == [r.rung for r in cheap.rungs]
-    assert deep.rungs[-1].checks > cheap.rungs[-1].checks
+    assert deep.verdict is JudgedAs.VERIFIED, deep.message
+    assert [r.rung for r in cheap.rungs] == [Rung.STATIC, Rung.LOAD, Rung.SMOKE, Rung.NUMERIC]
+    above = [Rung.METAMORPHIC, Rung.FUZZ, Rung.REPEAT, Rung.SANITIZERS]
+    assert [r.rung for r in deep.rungs] == [*(r.rung for r in cheap.rungs), *above]
+    assert all(r.checks for r in deep.rungs)
+    assert deep.rungs[3].checks > cheap.rungs[3].checks
+
+
+def without_sanitizers(folder: Path) -> dict[str, str]:
+    """An environment whose gcc is one that came without libasan."""
+    shim = folder / "bin" / "gcc"
+    shim.parent.mkdir()
+    shim.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *-fsanitize*) echo "/usr/bin/ld: cannot find -lasan" >&2; exit 1;; esac\n'
+        f'exec {shutil.which("gcc")} "$@"\n'
+    )
+    shim.chmod(0o755)
+    return {**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
+
+
+def test_without_sanitizers_there_is_no_verdict_and_the_rung_is_named(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.c"
+    kernel.write_bytes(PLAIN.source)
+    command = [sys.executable, "-m", "services.console", "candidate", "verify", str(kernel)]
+    done = subprocess.run(
+        [*command, "--workload", "rms_norm", "-o", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=without_sanitizers(tmp_path),
+    )
+    assert done.returncode == 8, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["verdict"], said["rung"]) == ("no_verdict", "v7_sanitizers")
+    assert "libasan" in said["message"]
+    assert said["rungs"][-1]["status"] == "unsupported"
+
+
+def test_a_broken_relation_is_kept_and_tried_first_on_the_next(court: Court, machine: MachineClass) -> None:
+    inmate = ZOO["rms_norm__clamps_its_weights"]
+    first = verify_source(inmate.source, RMS_NORM, inmate.plan, court, machine, inmate.seeds)
+    assert first.counterexample is not None
+    assert first.counterexample.distribution == "normal/power_of_two_scaling"
+    known = replace(PLAN, counterexamples=(first.counterexample,))
+    assert verify_source(inmate.source, RMS_NORM, PLAN, court, machine).verdict is JudgedAs.VERIFIED
+    cheap = verify_source(inmate.source, RMS_NORM, known, court, machine)
+    assert (cheap.rung, cheap.reason) == (Rung.NUMERIC, Reason.COUNTEREXAMPLE)
+    assert verify_source(PLAIN.source, RMS_NORM, known, court, machine).verdict is JudgedAs.VERIFIED
+
+
+def test_fuzz_shrinks_what_it_finds_and_what_it_keeps_catches_cheaply(court: Court, machine: MachineClass) -> None:
+    inmate = ZOO["rms_norm__wrong_between_the_sizes"]
+    found = verify_source(inmate.source, RMS_NORM, inmate.plan, court, machine, inmate.seeds).counterexample
+    assert found is not None
+    assert found.axes == {"T": 1, "H": 301}
+    known = replace(PLAN, counterexamples=(found,))
+    assert verify_source(inmate.source, RMS_NORM, PLAN, court, machine).verdict is JudgedAs.VERIFIED
+    assert verify_source(inmate.source, RMS_NORM, known, court, machine).reason is Reason.COUNTEREXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -136,6 +195,8 @@ def test_deep_is_more_of_the_same_rungs_and_claims_no_other(court: Court, machin
         "rms_norm__exits_with_status_0",
         "rms_norm__flips_flush_to_zero",
         "rms_norm__more_threads_than_it_asked_for",
+        "rms_norm__reads_past_its_scratch",
+        "rms_norm__two_threads_or_nothing",
     ],
 )
 def test_every_isolation_gives_the_same_verdict_and_is_named_in_it(
@@ -147,7 +208,10 @@ def test_every_isolation_gives_the_same_verdict_and_is_named_in_it(
     assert judgement.isolation == each_court.isolation
 
 
-@pytest.mark.parametrize("name", ["rms_norm__plain", "reduce_sum__rounds_its_terms", "softmax__no_maximum"])
+@pytest.mark.parametrize(
+    "name",
+    ["rms_norm__plain", "reduce_sum__rounds_its_terms", "softmax__no_maximum", "rms_norm__wrong_between_the_sizes"],
+)
 def test_the_logged_seeds_give_the_same_verdict_again(name: str, court: Court, machine: MachineClass) -> None:
     inmate = ZOO[name]
 

@@ -36,16 +36,16 @@ def test_the_first_arm_and_the_renewal_of_data_are_both_mixed() -> None:
 
 
 def test_a_cold_sample_rotates_past_twice_the_cache() -> None:
-    assert rotation(10 << 20, 32 << 20, Regime.COLD) == 8
-    assert rotation(65 << 20, 32 << 20, Regime.COLD) == 1
-    assert rotation(10 << 20, 32 << 20, Regime.HOT) == 1
-    assert rotation(0, 32 << 20, Regime.COLD) >= 1
+    assert rotation(10 << 20, 15 << 20, 32 << 20, Regime.COLD) == 8
+    assert rotation(65 << 20, 97 << 20, 32 << 20, Regime.COLD) == 1
+    assert rotation(10 << 20, 15 << 20, 32 << 20, Regime.HOT) == 1
+    assert rotation(0, 0, 32 << 20, Regime.COLD) >= 1
 
 
 @given(st.integers(1, 2**31), st.integers(1, 2**31))
 def test_a_rotation_stays_under_its_cap(set_bytes: int, llc_bytes: int) -> None:
-    sets = rotation(set_bytes, llc_bytes, Regime.COLD)
-    assert sets == 1 or sets * set_bytes <= ROTATION_CAP_BYTES
+    pairs = rotation(set_bytes, 2 * set_bytes, llc_bytes, Regime.COLD)
+    assert pairs == 1 or pairs * 2 * set_bytes <= ROTATION_CAP_BYTES
 
 
 def test_thread_counts_end_with_the_quota() -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kernel_lab.runner.arm import CallOutcome, Died, LoadFailed, OverTime, Returned, StartArm
+from kernel_lab.runner.arm import BufferSet, CallOutcome, Died, LoadFailed, OverTime, Returned, StartArm
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
+from kernel_lab.verify.draws import SEED_NAMES
 from kernel_lab.verify.elf import Import
 from kernel_lab.verify.exercise import exercising, why_died
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
-from kernel_lab.verify.judge import SEED_NAMES, judge
+from kernel_lab.verify.judge import judge
 from kernel_lab.verify.ladder import LADDER, ladder_version, steps
 from kernel_lab.verify.rungs import load, numeric, smoke, static
 from kernel_lab.verify.rungs.static import allowed_import
@@ -53,6 +54,9 @@ class HeldBuffers:
         shape = tuple(self.axes[axis] for axis in RMS_NORM.axes)
         self.outputs = {"y": np.full(shape, pattern, np.uint32).view(np.float32)}
 
+    def fill_outputs(self, outputs: Arrays) -> None:
+        self.outputs = dict(outputs)
+
     def output(self, name: str) -> Array:
         return self.outputs[name]
 
@@ -67,7 +71,15 @@ class HeldArena:
     def __init__(self, _rng: np.random.Generator) -> None:
         self.closed = False
 
-    def buffers(self, workload: Workload, axes: Axes, alignment: str, *, offset_elements: int = 0) -> Any:
+    def buffers(
+        self,
+        workload: Workload,
+        axes: Axes,
+        alignment: str,
+        *,
+        offset_elements: int = 0,
+        outputs_of: BufferSet | None = None,
+    ) -> Any:
         return HeldBuffers(axes)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ An inmate is a C file in `good/` or `bad/`. Its header says what it is for:
     // workload: rms_norm
     // expect: v2_smoke out_of_bounds  or `verified`
     // guard: guard_after              the check without which this inmate would get another verdict (may be repeated)
+    // depth: deep                     climbs all rungs
     // deterministic: true             the goal asks for determinism
     // counterexample: {…}             known to the goal
 """
@@ -16,8 +17,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernel_lab.verify.judge import SEED_NAMES
-from kernel_lab.verify.subject import Plan
+from kernel_lab.verify.draws import SEED_NAMES
+from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import JudgedAs
@@ -68,5 +69,10 @@ def _read(path: Path) -> Inmate:
         said.setdefault(key, []).append(value)
     workload = WORKLOADS[said["workload"][0]]
     known = [Counterexample(workload=workload.name, **json.loads(text)) for text in said.get("counterexample", [])]
-    plan = Plan(workload.shapes["small"], deterministic="deterministic" in said, counterexamples=tuple(known))
+    plan = Plan(
+        workload.shapes["small"],
+        deterministic="deterministic" in said,
+        counterexamples=tuple(known),
+        depth=Depth(said.get("depth", ["cheap"])[0]),
+    )
     return Inmate(path, workload, said["expect"][0], tuple(said.get("guard", [])), plan)

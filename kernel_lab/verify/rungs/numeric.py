@@ -1,7 +1,8 @@
 """V3: every distribution of the domain against the float64 reference, at one thread and at the candidate's own count.
 
 Three rules (verification.md, The bound): the finite pattern, the bound, and the error class, which catches arithmetic
-silently done in a smaller format. Known counterexamples of the workload come first.
+silently done in a smaller format. Known counterexamples of the workload come first. Outputs hold what the draw before
+left in them: an answer, but to other inputs.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,9 @@ from kernel_lab.verify.draws import (
     prepare,
 )
 from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
-from kernel_lab.verify.exercise import Exerciser, Outputs, exercising
+from kernel_lab.verify.exercise import AS_LEFT, POISONS, Exerciser, Outputs, exercising
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
+from kernel_lab.verify.relating import holds, relation_named
 from kernel_lab.verify.subject import Climb, Depth
 from kernel_lab.workloads.workload import Axes, Distribution
 from schemas.enums import Reason, RungStatus
@@ -151,20 +153,29 @@ def _left_over(climb: Climb) -> str:
 def _old_wounds(climb: Climb, exercisers: list[Exerciser]) -> Finding | CouldNot | None:
     """The inputs that caught earlier candidates of this workload."""
     for known in known_here(climb) if climb.checks.counterexamples else ():
-        distribution = distribution_named(climb.workload, known.distribution)
-        if distribution is None:
-            continue
-        draw = Draw(known.distribution, dict(known.axes), known.seed, known.alignment)
-        prepared = prepare(climb.workload, distribution, draw)
         for exerciser in exercisers:
-            tally = Tally()
-            judged = _judge(climb, exerciser, prepared, tally)
-            if isinstance(judged, CouldNot):
-                return judged
-            if finding := judged if isinstance(judged, Finding) else _beyond_class(climb, tally):
-                message = f"a known counterexample ({finding.reason}): {finding.message}"
-                return replace(finding, reason=Reason.COUNTEREXAMPLE, message=message, counterexample=known)
+            found = _again(climb, exerciser, known)
+            if isinstance(found, CouldNot):
+                return found
+            if isinstance(found, Finding):
+                message = f"a known counterexample ({found.reason}): {found.message}"
+                return replace(found, reason=Reason.COUNTEREXAMPLE, message=message, counterexample=known)
     return None
+
+
+def _again(climb: Climb, exerciser: Exerciser, known: Counterexample) -> Finding | CouldNot | None:
+    """What comes of a known input: one draw, or the calls that a relation derives from one. None also for an input
+    that this version cannot draw any more."""
+    draw = Draw(known.distribution, dict(known.axes), known.seed, known.alignment)
+    if named := relation_named(climb.workload, known.distribution):
+        outcome = holds(climb, exerciser, *named, draw)
+        return None if isinstance(outcome, int) else outcome
+    distribution = distribution_named(climb.workload, known.distribution)
+    if distribution is None:
+        return None
+    tally = Tally()
+    judged = _judge(climb, exerciser, prepare(climb.workload, distribution, draw), tally)
+    return _beyond_class(climb, tally) if isinstance(judged, dict) else judged
 
 
 def _every_draw(climb: Climb, exercisers: list[Exerciser]) -> RungOutcome:
@@ -203,7 +214,7 @@ def _at_every_thread_count(
 
 def _judge(climb: Climb, exerciser: Exerciser, prepared: Prepared, tally: Tally) -> Outputs | Finding | CouldNot:
     """The outputs, when they are within bounds; their errors are pooled."""
-    got = exerciser.run(prepared)
+    got = exerciser.run(prepared, AS_LEFT if climb.checks.answer_to_others else POISONS[0])
     if not isinstance(got, dict):
         return got
     judged = against_bound(prepared, got, climb.plan.tolerance_scale, climb.checks)

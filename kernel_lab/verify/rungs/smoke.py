@@ -1,4 +1,4 @@
-"""V2: tiny sizes, two poisons, both guard pages, odd pointers, untouched inputs, exact values. One thread."""
+"""V2: tiny sizes, two poisons, an old answer, guard pages, odd pointers, untouched inputs, exact values. One thread."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def _placements(climb: Climb) -> Iterator[Alignment]:
 
 
 def _once(climb: Climb, exerciser: Exerciser, prepared: Prepared) -> Clean | Finding | CouldNot:
-    """The first poison's answer is judged; the second poison must give the same bits."""
+    """The first poison's answer is judged; the second poison must give the same bits, and an old answer no excuse."""
     first = exerciser.run(prepared, POISONS[0])
     if not isinstance(first, dict):
         return first
@@ -76,7 +76,35 @@ def _once(climb: Climb, exerciser: Exerciser, prepared: Prepared) -> Clean | Fin
     wrong = _poison_shows(climb, prepared.draw, first, second) or _value_wrong(climb, prepared, first)
     if isinstance(wrong, Finding):
         return wrong
-    return Clean(wrong)
+    return _over_an_old_answer(climb, exerciser, prepared, first) or Clean(wrong)
+
+
+def _over_an_old_answer(
+    climb: Climb, exerciser: Exerciser, prepared: Prepared, answer: Outputs
+) -> Finding | CouldNot | None:
+    """A buffer that holds the right answer but for one element is written again: a candidate that looks at part of its
+    output to see whether there is anything left to do leaves that element as it is."""
+    if not climb.checks.old_answer:
+        return None
+    rng = np.random.Generator(np.random.PCG64(prepared.draw.seed))
+    held = {name: _one_poisoned(array, rng) for name, array in answer.items()}
+    again = exerciser.run(prepared, {name: spoiled for name, (spoiled, _) in held.items()})
+    if not isinstance(again, dict):
+        return again
+    for name, (_, at) in held.items():
+        if at is not None and again[name].view(np.uint32)[at] == POISONS[0]:
+            message = f"{prepared.draw}: {name}{list(at)} was left alone where the rest of {name} held the right answer"
+            return Finding(Reason.INCOMPLETE_OUTPUT, message, None, prepared.draw.kept(climb.workload.name))
+    return None
+
+
+def _one_poisoned(answer: Array, rng: np.random.Generator) -> tuple[Array, tuple[int, ...] | None]:
+    spoiled = answer.copy()
+    if not spoiled.size:
+        return spoiled, None
+    at = tuple(int(i) for i in np.unravel_index(int(rng.integers(spoiled.size)), spoiled.shape))
+    spoiled.view(np.uint32)[at] = POISONS[0]
+    return spoiled, at
 
 
 def _poison_shows(climb: Climb, draw: Draw, first: Outputs, second: Outputs) -> Finding | None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from infra.bootstrap.nats_server import server_binary
 from kernel_lab.backends import find_compiler
 from kernel_lab.machine import Host, memory_limit_bytes, thread_quota
+from kernel_lab.runner.start import RUNNER_SOURCE, SANITIZING
 from kernel_lab.sandbox import isolation
+from kernel_lab.sandbox.native import build_once
 from schemas.faults import Misconfigured
 from services.console.data_folder import LEAST_FREE_BYTES
 from services.console.exits import Exit, exit_with
@@ -70,6 +72,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     for look in (_python, _surroundings, _compiler, _threads, _noise, _servers, _torch, _gpu):
         yield look()
     yield _isolation(settings.isolation)
+    yield _sanitizers()
     yield _disk(settings.data_dir)
 
 
@@ -96,6 +99,16 @@ def _surroundings() -> Finding:
 
 def _compiler() -> Finding:
     return _tried("C compiler", "builds candidates, baselines and the runner", lambda: find_compiler().version)
+
+
+def _sanitizers() -> Finding:
+    why = "rung V7 runs finalists under them; without them no finalist is proven and `candidate verify` has no verdict"
+
+    def look() -> str:
+        build_once(RUNNER_SOURCE, None, SANITIZING)
+        return "the runner builds with AddressSanitizer and UndefinedBehaviorSanitizer"
+
+    return _tried("sanitizers", why, look)
 
 
 def _isolation(asked: str) -> Finding:
