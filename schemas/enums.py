@@ -134,6 +134,10 @@ class SteerAction(StrEnum):
     RESUME = "resume"
     STOP = "stop"
     CANCEL = "cancel"
+    EXTEND = "extend"
+    HINT = "hint"
+    PIN = "pin"
+    BAN = "ban"
 
 
 class EndedBy(StrEnum):

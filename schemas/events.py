@@ -24,6 +24,7 @@ from schemas.goal import Goal
 from schemas.ids import ANY_ROUTE, GoalId, Route
 from schemas.measurement import BaselineRace, Comparison, Contender, Interval, MachineProfile, Race
 from schemas.model import Model
+from schemas.steering import Ban, Extension, Hint
 from schemas.verdict import Judgement
 from schemas.work import Build, Counterexample, Kernel, MachineClass, Task
 
@@ -94,10 +95,28 @@ class GoalSteered(Fact):
     action: SteerAction
     reason: str
     request: RawRequest
+    extend: Extension | None = None
+    hint: Hint | None = None
+    pin: UUID | None = None
+    """A candidate that shall be a finalist."""
+    ban: Ban | None = None
 
 
 class SteerRefused(Fact):
     TYPE = "steer.refused.v1"
+    goal_id: GoalId | None
+    problems: tuple[Problem, ...]
+    request: RawRequest
+
+    @property
+    def about_goal(self) -> GoalId | None:
+        return None
+
+
+class CandidateRefused(Fact):
+    """A kernel from outside that the desk did not admit. No candidate exists."""
+
+    TYPE = "candidate.refused.v1"
     goal_id: GoalId | None
     problems: tuple[Problem, ...]
     request: RawRequest
@@ -169,17 +188,28 @@ class GenerationDue(Fact):
 
 
 class CandidateProposed(Fact):
-    """The candidate's id is this fact's event id."""
+    """The candidate's id is this fact's event id. Stated by a proposer, or by the desk about what was submitted."""
 
     TYPE = "candidate.proposed.v1"
     goal_id: GoalId
     generation: int
+    """Of a submission: the one that was open, or the next."""
     island: int
     strategy: str
     author: str
+    """`assay/proposer/<strategy>`, or `unsigned/<name>` as the submitter calls himself."""
     parents: tuple[UUID, ...]
     kernel: Kernel
     task: Task
+    note: str = ""
+    """What the submitter says of it."""
+    request: RawRequest | None = None
+    """Of a submission."""
+
+    @property
+    def submitted(self) -> bool:
+        """It came from outside, through the desk."""
+        return self.request is not None
 
 
 class GenerationOpened(Fact):
@@ -527,6 +557,7 @@ AnyFact = (
     | GoalRefused
     | GoalSteered
     | SteerRefused
+    | CandidateRefused
     | BaselineDue
     | BaselineChosen
     | BaselineNotFound

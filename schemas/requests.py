@@ -1,14 +1,19 @@
 """What people publish on the intake stream. The desk answers each with a fact (architecture.md, Requests and facts)."""
 
+from uuid import UUID
+
 from pydantic import Field
 
-from schemas.enums import SteerAction
+from schemas.enums import Language, SteerAction
 from schemas.goal import Goal
+from schemas.ids import Token
 from schemas.model import Model
+from schemas.steering import Ban, Extension, Hint
 
 INTAKE_PREFIX = "assay.intake"
 GOAL_SUBMITTED = f"{INTAKE_PREFIX}.goal.submitted"
 GOAL_STEERED = f"{INTAKE_PREFIX}.goal.steered"
+CANDIDATE_SUBMITTED = f"{INTAKE_PREFIX}.candidate.submitted"
 MAX_REQUEST_BYTES = 512 * 1024
 
 
@@ -17,9 +22,28 @@ class SubmitGoal(Goal):
 
 
 class SteerGoal(Model):
-    """Body of `assay.intake.goal.steered.<goal_id>`."""
+    """Body of `assay.intake.goal.steered.<goal_id>`. `extend`, `hint`, `pin` and `ban` need the field of their name."""
 
     action: SteerAction
     reason: str = Field(min_length=1, max_length=2000)
     nonce: str = Field(default="", max_length=64)
     """Any text. A request is known by its content, so a second pause needs another nonce (or reason) than the first."""
+    extend: Extension | None = None
+    hint: Hint | None = None
+    pin: UUID | None = None
+    """The id of a candidate of this goal that was measured."""
+    ban: Ban | None = None
+
+
+class SubmitCandidate(Model):
+    """Body of `assay.intake.candidate.submitted.<goal_id>`: one source file, judged like any proposal."""
+
+    source: str
+    """At most 256 KiB of UTF-8. Its first line may hold launch data (docs/workloads.md)."""
+    language: Language | None = None
+    """Unset means the first language of the goal."""
+    workload: Token | None = None
+    """What it computes, for those who want it compared with the goal's."""
+    author: str = Field(default="", max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")
+    """Kept in the evidence as a claim: nobody has signed it."""
+    note: str = Field(default="", max_length=2000)

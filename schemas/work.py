@@ -12,6 +12,13 @@ from schemas.model import Model
 
 Gene = int | str | bool
 Genome = dict[str, Gene]
+
+
+def gene_text(value: Gene) -> str:
+    """A gene's value as people write it: `true`, `8`, `online`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 MAX_COUNTEREXAMPLES = 64
 MAX_SOURCE_BYTES = 256 * 1024
 

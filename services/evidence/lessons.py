@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from schemas.enums import Reason
 from schemas.events import Lesson
 from schemas.measurement import Interval
-from schemas.work import Gene, Genome, Task
+from schemas.work import Genome, Task, gene_text
 
 ENOUGH = 3
 """Candidates on each side of a comparison, and rejections behind a failure lesson. Chosen: below three, a variance is a
@@ -159,11 +159,6 @@ def statements_met(lessons: Iterable[Lesson], genome: Genome) -> tuple[str, ...]
 
 def conditions_of(genome: Genome) -> tuple[Condition, ...]:
     return tuple(Condition(gene, gene_text(value)) for gene, value in genome.items())
-
-
-def gene_text(value: Gene) -> str:
-    """A gene's value as conditions write it: `true`, `8`, `online`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def effect_of(record: Record, tally: Tally) -> Interval | None:

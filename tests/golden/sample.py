@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from schemas.events import FACTS
 from schemas.goal import Shape
+from schemas.steering import Ban
 
 FOLDER = Path(__file__).parent / "facts"
 PLAIN: dict[Any, Any] = {
@@ -64,6 +65,8 @@ def sample_model(model: type[BaseModel]) -> BaseModel:
     """A fixed instance of `model`, validated."""
     if model is Shape:
         return Shape(axes={"T": 3}, weight=1.5)
+    if model is Ban:
+        return Ban(tunable="unroll", value=3)
     fields = {
         name: SPECIAL.get(f"{model.__name__}.{name}", SPECIAL.get(name)) or sample(field.annotation, name)
         for name, field in model.model_fields.items()
