@@ -6,8 +6,12 @@ import re
 from collections.abc import Sequence
 
 _LEXEME = re.compile(
-    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)|(?P<literal>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL
+    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)"""
+    r"""|(?P<literal>/\*.*\Z|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?)""",
+    re.DOTALL,
 )
+"""What is never closed is kept as it stands, up to the end of its line or text: so a source that no compiler takes is
+never the same as one that it takes, and the time is linear in the text, whatever is in it."""
 _BRACKETING = re.compile(r" ?([(){}\[\];,]) ?")
 """Blanks beside these never matter; beside operators they may (`a+ ++b` is not `a++ +b`)."""
 
