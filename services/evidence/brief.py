@@ -7,7 +7,8 @@ from uuid import UUID
 
 from schemas.events import CandidateVerified, FinalsDue, GenerationDue
 from schemas.faults import Bug, Transient
-from schemas.goal import Goal
+from schemas.goal import Goal, SpaceLimits
+from schemas.steering import Ban, Hint, without_banned
 from schemas.work import Build, Task
 from services.evidence.earlier_goals import EARLIER_FACTS, EarlierGoals, Rejection, Rejections, Warm
 from services.evidence.log import Log
@@ -44,6 +45,14 @@ class Brief:
     """Proven kernels of earlier goals, nearest first."""
     stale_generations: int
     """Closed generations in a row without a better search ratio."""
+    hint: Hint | None = None
+    """A person's latest advice."""
+    bans: tuple[Ban, ...] = ()
+
+    @property
+    def limits(self) -> SpaceLimits:
+        """The space that the goal allows, without what was banned since."""
+        return without_banned(self.goal.search.space, self.bans)
 
     @property
     def islands(self) -> int:
@@ -52,8 +61,8 @@ class Brief:
     @property
     def last_before_finals(self) -> bool:
         """Budget or patience end with this generation, unless it finds something better."""
-        spent = len(self.tried) + self.size >= self.goal.budget.candidates
-        return spent or self.stale_generations + 1 >= self.goal.budget.stagnation
+        budget, searched = self.goal.budget, sum(tried.submitted is None for tried in self.tried)
+        return searched + self.size >= budget.candidates or self.stale_generations + 1 >= budget.stagnation
 
 
 @dataclass(frozen=True)
@@ -96,10 +105,13 @@ class BriefReader:
             credit=history.credit,
             warm=self._earlier.warm(due.task, due.position),
             stale_generations=history.stale_generations,
+            hint=history.hint,
+            bans=history.bans,
         )
 
     async def nominees(self, due: FinalsDue) -> tuple[Nominee, ...]:
-        """The best by search ratio at `due.position`, at most `due.finalists`, no two of the same object."""
+        """The pinned and then the best by search ratio at `due.position`: at most `due.finalists`, no two of the same
+        object, best first."""
         history = await self._history(due.goal_id, due.position)
         chosen: dict[str, Nominee] = {}
         for tried in history.nominees():
@@ -108,7 +120,7 @@ class BriefReader:
             nominee = await self._nominee(tried)
             if nominee is not None:
                 chosen.setdefault(nominee.build.object.sha256, nominee)
-        return tuple(chosen.values())
+        return tuple(sorted(chosen.values(), key=lambda nominee: -nominee.search_ratio))
 
     async def _nominee(self, tried: Tried) -> Nominee | None:
         verified = await self._log.get(tried.verified_id) if tried.verified_id else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from schemas.enums import Language, Phase, Reason
+from schemas.enums import Language, Phase, Reason, SteerAction
 from schemas.envelope import Recorded
 from schemas.events import (
     CandidateAbandoned,
@@ -19,14 +19,17 @@ from schemas.events import (
     Fact,
     GenerationClosed,
     GoalAccepted,
+    GoalSteered,
     GoalTimedOut,
     MeasurementRefused,
 )
 from schemas.goal import Goal
+from schemas.steering import Ban, Hint, extended
 from schemas.work import Genome, Kernel
 
 HISTORY_FACTS: tuple[type[Fact], ...] = (
     GoalAccepted,
+    GoalSteered,
     CandidateProposed,
     CandidateMeasured,
     CandidateRemeasured,
@@ -79,6 +82,8 @@ class Tried:
     abandoned: bool = False
     verified_id: UUID | None = None
     """The candidate.verified that its measurement answered: where its build is."""
+    submitted: Kernel | None = None
+    """What came from outside, whole: its source is in no space, and it spends none of the budget."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,10 @@ class SearchHistory:
         self._best: Tried | None = None
         self._best_at_close: float | None = None
         self._timed_out = False
+        self.hint: Hint | None = None
+        """The latest."""
+        self.bans: tuple[Ban, ...] = ()
+        self._pins: tuple[UUID, ...] = ()
 
     def absorb(self, recorded: Recorded[Any]) -> None:
         """`recorded`, the next fact of this goal, is part of the history."""
@@ -149,6 +158,8 @@ class SearchHistory:
         match recorded.fact:
             case GoalAccepted(goal=goal):
                 self.goal = goal
+            case GoalSteered() as fact:
+                self._steer(fact)
             case CandidateProposed() as fact:
                 self._propose(recorded, fact)
             case CandidateMeasured() as fact:
@@ -177,8 +188,8 @@ class SearchHistory:
 
     @property
     def known(self) -> frozenset[str]:
-        """Fingerprints proposed in this goal without being abandoned."""
-        return frozenset(self._standing)
+        """Fingerprints proposed in this goal without being abandoned, and those that a person banned."""
+        return frozenset(self._standing) | {ban.fingerprint for ban in self.bans if ban.fingerprint}
 
     @property
     def best(self) -> Tried | None:
@@ -198,8 +209,14 @@ class SearchHistory:
         return tuple(elite.tried for elite in self._elites.get(island, ()))
 
     def nominees(self) -> tuple[Tried, ...]:
-        """Every candidate worth a finals place, the longest measured and best first."""
-        return tuple(sorted((tried for tried in self._tried.values() if tried.worth_more), key=standing))
+        """Pinned candidates, then every other that is worth a finals place and not banned, each with
+        the longest measured and best first."""
+        pinned = [self._tried[id_] for id_ in self._pins if id_ in self._tried]
+        worthy = [t for t in self._tried.values() if t.worth_more and t not in pinned and not self._banned(t)]
+        return (*sorted(pinned, key=standing), *sorted(worthy, key=standing))
+
+    def _banned(self, tried: Tried) -> bool:
+        return any(ban.fingerprint == tried.fingerprint or ban.covers(tried.genome) for ban in self.bans)
 
     # ---- one method per fact ---------------------------------------------------------------------------------------
 
@@ -217,7 +234,21 @@ class SearchHistory:
             fingerprint=kernel.fingerprint,
             cell=cell_of(kernel),
             parents=fact.parents,
+            submitted=kernel if fact.submitted else None,
         )
+
+    def _steer(self, fact: GoalSteered) -> None:
+        match fact:
+            case GoalSteered(action=SteerAction.EXTEND, extend=more) if more and self.goal:
+                self.goal = extended(self.goal, more)
+            case GoalSteered(action=SteerAction.HINT, hint=hint) if hint:
+                self.hint = hint
+            case GoalSteered(action=SteerAction.PIN, pin=pin) if pin:
+                self._pins = (*self._pins, pin)
+            case GoalSteered(action=SteerAction.BAN, ban=ban) if ban:
+                self.bans = (*self.bans, ban)
+            case _:
+                pass
 
     def _measure(self, verified_id: UUID | None, fact: CandidateMeasured) -> None:
         ratio = fact.comparison.ratio.estimate if fact.comparison.ratio else None

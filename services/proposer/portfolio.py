@@ -9,6 +9,8 @@ import numpy as np
 
 from schemas.work import Genome, Kernel
 from services.evidence.brief import Brief
+from services.evidence.search_history import rank
+from services.proposer.adoption import adopted, relaunches
 from services.proposer.strategies import STRATEGIES
 from services.proposer.strategies.strategy import Idea
 from services.proposer.terrain import Spaces, Terrain, terrain_for
@@ -20,6 +22,13 @@ WARM_SHARE = 0.5
 SAMPLING_SHARE = 1 / 3
 """Of the budget goes to the even sample before genetic search takes over (search.md, "What published comparisons say":
 model-free genetic search pays once it has a population)."""
+
+HINT_SHARE = 0.5
+"""Of a generation goes to the region that a person's hint names. Chosen: advice is followed, and may be wrong."""
+
+RELAUNCH = "relaunch"
+RELAUNCH_SHARE = 0.125
+"""Of a generation, at most, goes to submitted sources with other launch data. Chosen."""
 
 POLISH_SHARE = 0.25
 """Of a generation, once there is something to polish. Chosen."""
@@ -52,6 +61,7 @@ class Exhausted:
 def propose(brief: Brief, spaces: Spaces) -> Proposed | Exhausted:
     """The generation that `brief` asks for: deterministic in the brief, free of what is known and of repeats."""
     terrains = _terrains(brief, spaces)
+    brief = adopted(brief, terrains)
     problem = _problem(brief, terrains)
     if problem is not None:
         return Exhausted(problem)
@@ -86,6 +96,15 @@ def _explorer(brief: Brief, terrain: Terrain) -> str:
     return "latin_hypercube" if sampling else "genetic"
 
 
+@dataclass(frozen=True)
+class _Offer:
+    """A kernel that somebody would like to see judged."""
+
+    kernel: Kernel
+    parents: tuple[UUID, ...]
+    strategy: str
+
+
 class _Basket:
     """Collects fresh kernels of one generation."""
 
@@ -93,18 +112,16 @@ class _Basket:
         self.proposals: list[Proposal] = []
         self._seen = set(known)
 
-    def add(self, ideas: Iterable[Idea], terrain: Terrain, island: int, strategy: str, quota: int) -> int:
+    def add(self, offers: Iterable[_Offer], island: int, quota: int) -> int:
         """Up to `quota` fresh kernels are in; how many."""
         added = 0
         if quota <= 0:
             return added
-        for idea in ideas:
-            kernel = terrain.kernel(idea.genome)
-            if kernel.fingerprint in self._seen:
+        for offer in offers:
+            if offer.kernel.fingerprint in self._seen:
                 continue
-            self._seen.add(kernel.fingerprint)
-            name = f"{strategy}/{idea.operator}" if idea.operator else strategy
-            self.proposals.append(Proposal(island, name, idea.parents, kernel))
+            self._seen.add(offer.kernel.fingerprint)
+            self.proposals.append(Proposal(island, offer.strategy, offer.parents, offer.kernel))
             added += 1
             if added == quota:
                 break
@@ -114,26 +131,55 @@ class _Basket:
 def _fill_island(brief: Brief, terrain: Terrain, island: int, count: int, basket: _Basket) -> None:
     rng = np.random.default_rng((brief.seed, brief.generation, island))
     left = count
-    left -= basket.add(_warm(brief, terrain), terrain, island, WARM_START, math.ceil(count * WARM_SHARE))
+    left -= basket.add(_warm(brief, terrain), island, math.ceil(count * WARM_SHARE))
+    left -= basket.add(_relaunched(brief, terrain), island, min(left, math.ceil(count * RELAUNCH_SHARE)))
+    if brief.hint is not None and brief.hint.include:
+        focus = terrain.narrowed(brief.hint.include)
+        left -= _fill(brief, focus, island, min(left, math.ceil(count * HINT_SHARE)), basket, rng)
+    _fill(brief, terrain, island, left, basket, rng)
+
+
+def _fill(brief: Brief, terrain: Terrain, island: int, count: int, basket: _Basket, rng: np.random.Generator) -> int:
+    """Up to `count` kernels of `terrain` are in, by the goal's strategies; how many."""
+    left = count
     for name, most in plan(brief, terrain, count):
         if left <= 0:
-            return
+            break
         quota = min(left, most)
         ideas = STRATEGIES[name](brief, terrain, island, rng, quota)
-        left -= basket.add(ideas, terrain, island, name, quota)
+        left -= basket.add(_offers(ideas, terrain, name), island, quota)
+    return count - left
 
 
-def _warm(brief: Brief, terrain: Terrain) -> Iterator[Idea]:
-    """Proven genomes of earlier goals that are valid here. Their sources are rendered anew for this machine."""
+def _offers(ideas: Iterable[Idea], terrain: Terrain, strategy: str) -> Iterator[_Offer]:
+    for idea in ideas:
+        name = f"{strategy}/{idea.operator}" if idea.operator else strategy
+        yield _Offer(terrain.kernel(idea.genome), idea.parents, name)
+
+
+def _warm(brief: Brief, terrain: Terrain) -> Iterator[_Offer]:
+    """Proven kernels of earlier goals that are valid here: points are rendered anew for this machine, what had been
+    submitted is taken as it is."""
     for warm in brief.warm:
         genome: Genome = warm.kernel.genome
-        if warm.kernel.language == terrain.language and terrain.allows(genome):
-            yield Idea(genome, (warm.candidate_id,))
+        if warm.kernel.language != terrain.language:
+            continue
+        if terrain.allows(genome):
+            yield _Offer(terrain.kernel(genome), (warm.candidate_id,), WARM_START)
+        elif not genome and terrain.takes(warm.kernel):
+            yield _Offer(terrain.aimed(warm.kernel), (warm.candidate_id,), WARM_START)
+
+
+def _relaunched(brief: Brief, terrain: Terrain) -> Iterator[_Offer]:
+    """Submissions that are no point of the space, with other launch data: the best first."""
+    for tried in sorted((tried for tried in brief.tried if tried.search_ratio is not None), key=rank):
+        if tried.submitted is not None and not tried.genome and tried.language == terrain.language:
+            for kernel in relaunches(tried.submitted, terrain):
+                yield _Offer(kernel, (tried.id,), RELAUNCH)
 
 
 def _terrains(brief: Brief, spaces: Spaces) -> tuple[Terrain, ...]:
-    limits = brief.goal.search.space
-    found = (terrain_for(brief.task, limits, language, spaces) for language in brief.task.languages)
+    found = (terrain_for(brief.task, brief.limits, language, spaces) for language in brief.task.languages)
     return tuple(terrain for terrain in found if terrain is not None)
 
 

@@ -1,7 +1,7 @@
 """A design space as one goal may use it: narrowed, on its machine, with kernels instead of genomes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,8 @@ from kernel_lab.spaces.fingerprint import fingerprint
 from kernel_lab.spaces.space import VARIANT, Space, Surroundings, Variant
 from schemas.enums import Language
 from schemas.goal import SpaceLimits
-from schemas.work import Gene, Genome, Kernel, Task
+from schemas.steering import narrowed
+from schemas.work import MAX_SOURCE_BYTES, Gene, Genome, Kernel, Task
 
 Spaces = Mapping[tuple[str, str], Space]
 
@@ -83,6 +84,28 @@ class Terrain:
             genome=genome,
             fingerprint=fingerprint(rendered.source, rendered.flags, rendered.threads, self.target),
         )
+
+    def narrowed(self, region: Mapping[str, tuple[Gene, ...]]) -> "Terrain":
+        """The part of this terrain inside `region`."""
+        return replace(self, limits=narrowed(self.limits, region))
+
+    def takes(self, kernel: Kernel) -> bool:
+        """`kernel` may be proposed here, whatever its source: goal and machine allow its launch data."""
+        fits = len(kernel.source.encode()) <= MAX_SOURCE_BYTES and (kernel.threads or 1) <= self.around.threads
+        return fits and not set(kernel.flags) & set(self.around.forbid)
+
+    def aimed(self, kernel: Kernel) -> Kernel:
+        """The same kernel, told apart as one for this target."""
+        mark = fingerprint(kernel.source, kernel.flags, kernel.threads, self.target)
+        return kernel.model_copy(update={"fingerprint": mark})
+
+    def genome_of(self, kernel: Kernel) -> Genome | None:
+        """The point that renders to `kernel`; None when there is none, or too many points to look at."""
+        return self._points_by_fingerprint.get(kernel.fingerprint)
+
+    @cached_property
+    def _points_by_fingerprint(self) -> Mapping[str, Genome]:
+        return {self.kernel(genome).fingerprint: genome for genome in self.points}
 
     def _within_limits(self, name: str, gene: Gene) -> bool:
         included, excluded = self.limits.include.get(name), self.limits.exclude.get(name, ())

@@ -12,15 +12,14 @@ from services.proposer.terrain import Terrain
 def propose(brief: Brief, terrain: Terrain, island: int, rng: np.random.Generator, count: int) -> Iterator[Idea]:
     """The neighbours of the island's best, then of the goal's best, then down the island's elite.
 
-    With nothing measured yet it starts from random points, so that a goal may ask for polish alone.
+    With nothing measured here yet it starts from random points, so that a goal may ask for polish alone.
     """
     centres = [*brief.elites[island][:1], *([brief.best] if brief.best else []), *brief.elites[island][1:]]
-    for centre in {tried.id: tried for tried in centres}.values():
-        if not terrain.allows(centre.genome):
-            continue
+    within = {tried.id: tried for tried in centres if terrain.allows(tried.genome)}
+    for centre in within.values():
         neighbours = terrain.neighbours(centre.genome)
         for index in rng.permutation(len(neighbours)):
             yield Idea(neighbours[int(index)], (centre.id,))
-    if not centres:
+    if not within:
         drawn = (terrain.random(rng) for _ in range(4 * count))
         yield from (Idea(genome) for genome in drawn if genome is not None)
