@@ -30,6 +30,7 @@ from schemas.events import (
     RaceDue,
 )
 from schemas.goal import Goal
+from schemas.steering import extended
 
 
 @dataclass
@@ -43,6 +44,8 @@ class Progress:
     route: str | None = None
     generation: int = 0
     proposed: int = 0
+    submitted: int = 0
+    """Of those proposed, how many came from outside."""
     compiled: int = 0
     verified: int = 0
     measured: int = 0
@@ -76,8 +79,8 @@ class Progress:
         match recorded.fact:
             case GoalAccepted(goal=goal):
                 self.goal = goal
-            case GoalSteered(action=action):
-                self._steer(action, recorded.recorded_at)
+            case GoalSteered() as fact:
+                self._steer(fact, recorded.recorded_at)
             case BaselineDue(task=task):
                 self.phase, self.route = "racing the baselines", task.route
                 self.started_at = self.started_at or recorded.recorded_at
@@ -85,8 +88,9 @@ class Progress:
                 self.phase = "searching"
             case GenerationDue(generation=generation):
                 self.phase, self.generation = "searching", generation
-            case CandidateProposed():
+            case CandidateProposed(submitted=submitted):
                 self.proposed += 1
+                self.submitted += submitted
             case CandidateCompiled():
                 self.compiled += 1
             case CandidateVerified():
@@ -126,13 +130,15 @@ class Progress:
             looks, _before = self.looks.get(fact.candidate_id, (0, 0.0))
             self.looks[fact.candidate_id] = (looks + 1, fact.comparison.ratio.estimate)
 
-    def _steer(self, action: SteerAction, at: datetime) -> None:
-        match action:
+    def _steer(self, fact: GoalSteered, at: datetime) -> None:
+        match fact.action:
             case SteerAction.PAUSE:
                 self.paused, self.paused_at = True, self.paused_at or at
             case SteerAction.RESUME:
                 self.paused_s, self.paused, self.paused_at = self._paused_until(at), False, None
-            case SteerAction.STOP | SteerAction.CANCEL:
+            case SteerAction.EXTEND if self.goal and fact.extend and self.search_ended_at is None:
+                self.goal = extended(self.goal, fact.extend)
+            case _:
                 pass
 
     def _paused_until(self, at: datetime) -> float:
@@ -159,6 +165,7 @@ class Progress:
             "route": self.route,
             "generation": self.generation,
             "proposed": self.proposed,
+            "submitted": self.submitted,
             "budget_candidates": self.goal.budget.candidates if self.goal else None,
             "compiled": self.compiled,
             "verified": self.verified,

@@ -116,8 +116,10 @@ def table(progress: Progress) -> Table:
     rows = Table(title=f"goal {progress.goal_id}", title_justify="left", show_header=False, box=None)
     rows.add_row("phase", progress.phase + (" (paused)" if progress.paused else ""))
     rows.add_row("generation", str(progress.generation))
-    left = f", {max(0, progress.goal.budget.candidates - progress.proposed)} left" if progress.goal else ""
-    rows.add_row("proposed", f"{progress.proposed}{left}")
+    searched = progress.proposed - progress.submitted
+    left = f", {max(0, progress.goal.budget.candidates - searched)} left" if progress.goal else ""
+    submitted = f", {progress.submitted} of them submitted" if progress.submitted else ""
+    rows.add_row("proposed", f"{progress.proposed}{submitted}{left}")
     rows.add_row("compiled", str(progress.compiled))
     rows.add_row("verified", str(progress.verified))
     rows.add_row("measured", f"{progress.measured}, and {progress.remeasured} times again for longer")

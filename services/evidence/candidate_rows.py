@@ -1,6 +1,5 @@
 """One row per candidate, as facts move it: what `candidate list` and `candidate show` read."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -24,6 +23,7 @@ from schemas.events import (
     FinalistRejected,
     MeasurementRefused,
 )
+from services.evidence.goal_parts import CandidateState, GoalPhase
 from services.evidence.goal_state import GoalState
 
 
@@ -37,7 +37,7 @@ class CandidateStatus(StrEnum):
     REJECTED = "rejected"
     ABANDONED = "abandoned"
     DROPPED = "dropped"
-    """Its generation ended without it: the time was up, or the generation was given up."""
+    """Its generation or goal ended without it: the time was up, or the generation was given up."""
 
 
 class FinalsStatus(StrEnum):
@@ -134,9 +134,12 @@ def move_of(fact: Any) -> Move | None:
             return None
 
 
-def dropped(before: GoalState, after: GoalState) -> Iterable[UUID]:
-    """Candidates whose generation is gone, in this step, before they were settled."""
-    old = before.generation
-    if old is None or (after.generation is not None and after.generation.due_id == old.due_id):
-        return ()
-    return tuple(id_ for id_, candidate in old.candidates.items() if candidate.end is None)
+def dropped(before: GoalState, after: GoalState) -> tuple[UUID, ...]:
+    """Candidates whose generation, or goal, is gone in this step before they were settled."""
+    ended = after.phase is GoalPhase.COMPLETED
+    old, new = before.generation, after.generation
+    gone: dict[UUID, CandidateState] = {}
+    if old is not None and (ended or new is None or new.due_id != old.due_id):
+        gone.update(old.candidates)
+    gone.update({id_: one for id_, one in before.submissions.items() if ended or id_ not in after.submissions})
+    return tuple(id_ for id_, candidate in gone.items() if candidate.end is None)

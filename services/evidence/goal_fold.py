@@ -49,6 +49,7 @@ from schemas.events import (
     SearchExhausted,
 )
 from schemas.measurement import Comparison
+from schemas.steering import extended
 from services.evidence.goal_parts import (
     Attempt,
     CandidateState,
@@ -58,7 +59,9 @@ from services.evidence.goal_parts import (
     Finals,
     Generation,
     GoalPhase,
+    best_of,
     count,
+    past_of,
 )
 from services.evidence.goal_state import FIRST_GENERATION, GoalState
 from services.evidence.lessons import Trial, topic_of
@@ -77,7 +80,7 @@ def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
 
 
 def trials(generation: Generation) -> tuple[Trial, ...]:
-    """The settled candidates of `generation` as lessons count them."""
+    """The settled candidates of `generation` as lessons count them. Submissions have no genome to learn about."""
     return tuple(
         Trial(id_, one.genome, one.search_ratio, one.reason) for id_, one in generation.members().items() if one.end
     )
@@ -103,8 +106,8 @@ def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:  # noqa: C901
             return _finalist_moved(state, recorded)
         case RaceDue() | RaceFinished() | RaceNotRun() | ChampionCrowned():
             return _race_moved(state, recorded)
-        case GoalSteered(action=action):
-            return _steered(state, action, recorded.recorded_at)
+        case GoalSteered() as fact:
+            return _answered(_steered(state, fact, recorded.recorded_at), recorded.id)
         case GoalTimedOut(phase=phase):
             return _timed_out(state, phase)
         case LessonRecorded(lesson=lesson):
@@ -202,38 +205,67 @@ def _generation_due(state: GoalState, due: Recorded[GenerationDue]) -> GoalState
 
 
 def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
-    best = generation.best()
+    best = best_of(state.uncounted)
     better = best is not None and (state.best is None or best[1] > state.best[1])
     return replace(
-        state,
+        _counted(state),
         generation=None,
         closed=state.closed + 1,
-        counts=state.counts.plus(count(generation.members().values())),
-        best=best if better else state.best,
         stagnant=0 if better else state.stagnant + 1,
         exhausted=generation.exhausted,
         tally=state.tally.including(trials(generation)),
     )
 
 
+def _counted(state: GoalState) -> GoalState:
+    """What was uncounted is counted and remembered; whatever is still open of it is dropped."""
+    settled, best = state.uncounted, best_of(state.uncounted)
+    if not settled:
+        return state
+    return replace(
+        state,
+        submissions={},
+        past=(*state.past, past_of(settled)),
+        counts=state.counts.plus(count(settled.values())),
+        submitted=state.submitted + len(state.submissions),
+        best=best if best is not None and (state.best is None or best[1] > state.best[1]) else state.best,
+    )
+
+
 def _candidate_proposed(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:
+    if proposed.fact.submitted:
+        return _submitted(state, proposed)
     generation = state.generation
     if generation is None or state.settled_by_time or proposed.id in generation.candidates:
         return state
     if proposed.envelope.causation_id != generation.due_id or generation.opened is not None:
         return state
-    return _with_candidate(state, generation, proposed.id, CandidateState(proposed.fact.kernel.genome))
+    return _with_candidate(state, proposed.id, _begun(proposed.fact))
+
+
+def _submitted(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:
+    if state.phase is not GoalPhase.SEARCHING or state.settled_by_time or proposed.id in state.submissions:
+        return state
+    admitted = replace(state, submissions={**state.submissions, proposed.id: _begun(proposed.fact)})
+    return _answered(admitted, proposed.id)
+
+
+def _answered(state: GoalState, answer_id: UUID) -> GoalState:
+    return replace(state, answered=state.answered | {answer_id})
+
+
+def _begun(fact: CandidateProposed) -> CandidateState:
+    return CandidateState(fact.kernel.genome, fact.kernel.fingerprint)
 
 
 def _candidate_moved(state: GoalState, fact: CandidateMove) -> GoalState:
-    generation = state.generation
-    if generation is None or state.settled_by_time:
-        return state
-    candidate = generation.candidates.get(fact.candidate_id)
-    if candidate is None or candidate.end is not None:
+    id_ = fact.candidate_id
+    running = state.generation.candidates if state.generation else {}
+    candidate = running.get(id_) or state.submissions.get(id_)
+    if candidate is None or candidate.end is not None or state.settled_by_time:
         return state
     moved = _candidate_after(candidate, fact)
-    return state if moved == candidate else _with_candidate(state, generation, fact.candidate_id, moved)
+    return state if moved == candidate else _with_candidate(state, id_, moved)
 
 
 def _candidate_after(candidate: CandidateState, fact: CandidateMove) -> CandidateState:
@@ -258,7 +290,7 @@ def _halving_moved(state: GoalState, fact: HalvingMove) -> GoalState:
     generation = state.generation
     if generation is None or fact.generation != generation.number or state.settled_by_time:
         return state
-    candidate = generation.candidates.get(fact.candidate_id)
+    candidate = generation.candidates.get(fact.candidate_id) or state.submissions.get(fact.candidate_id)
     if candidate is None or candidate.end is not End.MEASURED:
         return state
     if isinstance(fact, MeasurementRequested):
@@ -268,7 +300,7 @@ def _halving_moved(state: GoalState, fact: HalvingMove) -> GoalState:
         moved = _after_round(replace(candidate, answered=fact.round), fact)
     else:
         moved = candidate
-    return state if moved is candidate else _with_candidate(state, generation, fact.candidate_id, moved)
+    return state if moved is candidate else _with_candidate(state, fact.candidate_id, moved)
 
 
 def _after_round(
@@ -293,8 +325,12 @@ def search_ratio(comparison: Comparison) -> float | None:
     return comparison.ratio.estimate
 
 
-def _with_candidate(state: GoalState, generation: Generation, id_: UUID, candidate: CandidateState) -> GoalState:
-    return replace(state, generation=replace(generation, candidates={**generation.candidates, id_: candidate}))
+def _with_candidate(state: GoalState, id_: UUID, candidate: CandidateState) -> GoalState:
+    if id_ in state.submissions:
+        return replace(state, submissions={**state.submissions, id_: candidate})
+    assert state.generation is not None
+    candidates = {**state.generation.candidates, id_: candidate}
+    return replace(state, generation=replace(state.generation, candidates=candidates))
 
 
 # ---- finals --------------------------------------------------------------------------------------------------------
@@ -325,9 +361,8 @@ def _finals_due(state: GoalState, due: Recorded[FinalsDue]) -> GoalState:
     else:
         return state
     return replace(
-        state,
+        _counted(replace(state, generation=None)),
         phase=GoalPhase.FINALS,
-        generation=None,
         clock=clock,
         finals=Finals(due.id, fact.attempt, {}),
         ended_by=fact.ended_by,
@@ -381,8 +416,8 @@ def _race_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
 # ---- steering and time ---------------------------------------------------------------------------------------------
 
 
-def _steered(state: GoalState, action: SteerAction, at: datetime) -> GoalState:
-    match action:
+def _steered(state: GoalState, fact: GoalSteered, at: datetime) -> GoalState:
+    match fact.action:
         case SteerAction.PAUSE:
             return state if state.paused_since else replace(state, paused_since=at)
         case SteerAction.RESUME:
@@ -391,6 +426,16 @@ def _steered(state: GoalState, action: SteerAction, at: datetime) -> GoalState:
             return state if state.stopped else replace(_resumed(state, at), stopped=True)
         case SteerAction.CANCEL:
             return state if state.cancelled else replace(state, cancelled=True)
+        case SteerAction.EXTEND | SteerAction.PIN | SteerAction.BAN if state.runs_against is Phase.FINALS:
+            return state
+        case SteerAction.EXTEND:
+            return replace(state, goal=extended(state.goal, fact.extend)) if fact.extend else state
+        case SteerAction.PIN:
+            return replace(state, pins=(*state.pins, fact.pin)) if fact.pin else state
+        case SteerAction.BAN:
+            return replace(state, bans=(*state.bans, fact.ban)) if fact.ban else state
+        case SteerAction.HINT:
+            return state  # for proposers, who read the log
 
 
 def _resumed(state: GoalState, at: datetime) -> GoalState:

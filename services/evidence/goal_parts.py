@@ -34,9 +34,10 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CandidateState:
-    """One candidate of the running generation."""
+    """One candidate of the running generation, or one that was submitted meanwhile."""
 
     genome: Genome
+    fingerprint: str
     compiled: bool = False
     verified: bool = False
     build: Build | None = None
@@ -111,13 +112,33 @@ class Generation:
         """The candidates that the generation opened with, in that order."""
         return {id_: self.candidates[id_] for id_ in self.opened or ()}
 
-    def best(self) -> tuple[UUID, float] | None:
-        """Among the candidates measured longest, the one with the best search ratio and that ratio; the first of
-        equals. A short look at many finds a lucky one."""
-        members = self.members().items()
-        known = [(len(one.ratios), one.search_ratio, id_) for id_, one in members if one.search_ratio is not None]
-        best = max(known, key=lambda row: row[:2], default=None)
-        return (best[2], best[1]) if best else None
+
+def best_of(candidates: Mapping[UUID, CandidateState]) -> tuple[UUID, float] | None:
+    """Among the candidates measured longest, the one with the best search ratio and that ratio; the first of equals.
+    A short look at many finds a lucky one."""
+    known = [
+        (len(one.ratios), one.search_ratio, id_) for id_, one in candidates.items() if one.search_ratio is not None
+    ]
+    best = max(known, key=lambda row: row[:2], default=None)
+    return (best[2], best[1]) if best else None
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is remembered of one closed generation, and of what was submitted meanwhile."""
+
+    standing: Mapping[str, UUID]
+    """Fingerprint to candidate, of all that were not abandoned."""
+    measured: frozenset[UUID]
+    """Those with a search ratio."""
+
+
+def past_of(candidates: Mapping[UUID, CandidateState]) -> Past:
+    """`candidates`, which are settled for good."""
+    return Past(
+        standing={one.fingerprint: id_ for id_, one in candidates.items() if one.end is not End.ABANDONED},
+        measured=frozenset(id_ for id_, one in candidates.items() if one.search_ratio is not None),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,19 @@ from schemas.events import (
 from schemas.goal import Goal
 from schemas.ids import GoalId
 from schemas.measurement import Comparison, Race
+from schemas.steering import Ban
 from schemas.work import Task
 from services.evidence.goal_parts import (
     Attempt,
+    CandidateState,
     Clock,
     Counts,
+    End,
     Finals,
     Generation,
     GoalPhase,
+    Past,
+    best_of,
     count,
 )
 from services.evidence.lessons import Tally, Topic
@@ -40,6 +45,7 @@ class GoalState:
 
     goal_id: GoalId
     goal: Goal
+    """As accepted, with every extension of its budget since."""
     accepted_at: datetime
     position: int
     """Of the last fact that counted."""
@@ -54,16 +60,27 @@ class GoalState:
     stopped: bool = False
     cancelled: bool = False
     timed_out: Phase | None = None
+    answered: frozenset[UUID] = frozenset()
+    """Ids of the desk's answers about this goal: a request that is handed out again was answered."""
+    pins: tuple[UUID, ...] = ()
+    """Candidates that shall be finalists."""
+    bans: tuple[Ban, ...] = ()
 
     baseline: Attempt | None = None
     baseline_missing: str | None = None
     """Why there is nothing to compare with."""
 
     generation: Generation | None = None
+    submissions: Mapping[UUID, CandidateState] = field(default_factory=dict)
+    """Admitted from outside and not yet counted: they settle with the generation that is open, or the next."""
     closed: int = 0
     """Generations closed."""
+    past: tuple[Past, ...] = ()
+    """One for each time that candidates were counted."""
     counts: Counts = field(default_factory=Counts)
-    """Over closed generations."""
+    """Over closed generations, submissions included."""
+    submitted: int = 0
+    """Submissions among them: they spend none of the budget."""
     best: tuple[UUID, float] | None = None
     """Candidate and search ratio, over closed generations."""
     stagnant: int = 0
@@ -98,14 +115,53 @@ class GoalState:
     @property
     def leader(self) -> tuple[UUID, float] | None:
         """The best candidate so far, the running generation included."""
-        running = self.generation.best() if self.generation else None
-        known = [pair for pair in (self.best, running) if pair is not None]
+        running = best_of(self.generation.members() if self.generation else {})
+        known = [pair for pair in (self.best, running, best_of(self.submissions)) if pair is not None]
         return max(known, key=lambda pair: pair[1], default=None)
 
     @property
     def counts_so_far(self) -> Counts:
-        """Counts with the running generation included."""
-        return self.counts.plus(count(self.generation.candidates.values())) if self.generation else self.counts
+        """Counts with the running generation and open submissions included."""
+        running = self.generation.candidates if self.generation else {}
+        return self.counts.plus(count((*running.values(), *self.submissions.values())))
+
+    @property
+    def spent(self) -> int:
+        """Candidates of closed generations that the budget counts."""
+        return self.counts.proposed - self.submitted
+
+    @property
+    def submissions_settled(self) -> bool:
+        """Every submission has its terminal fact."""
+        return all(one.end is not None for one in self.submissions.values())
+
+    @property
+    def uncounted(self) -> Mapping[UUID, CandidateState]:
+        """Members of the running generation and submissions: what the next closing counts."""
+        return {**(self.generation.members() if self.generation else {}), **self.submissions}
+
+    def holder_of(self, fingerprint: str) -> UUID | None:
+        """The candidate of this goal that is the same kernel; None when there is none, or only abandoned ones."""
+        running = {**(self.generation.candidates if self.generation else {}), **self.submissions}
+        for id_, one in running.items():
+            if one.fingerprint == fingerprint and one.end is not End.ABANDONED:
+                return id_
+        return next((past.standing[fingerprint] for past in self.past if fingerprint in past.standing), None)
+
+    def fingerprint_of(self, candidate_id: UUID) -> str | None:
+        """The kernel of a candidate; None for a stranger and for an abandoned one."""
+        running = {**(self.generation.candidates if self.generation else {}), **self.submissions}
+        if candidate_id in running:
+            return running[candidate_id].fingerprint
+        pairs = (pair for past in self.past for pair in past.standing.items())
+        return next((fingerprint for fingerprint, id_ in pairs if id_ == candidate_id), None)
+
+    def was_measured(self, candidate_id: UUID) -> bool:
+        """The candidate has a search ratio."""
+        now = self.uncounted.get(candidate_id)
+        return (now is not None and now.search_ratio is not None) or any(
+            candidate_id in past.measured for past in self.past
+        )
 
     @property
     def deadline(self) -> tuple[Phase, datetime] | None:

@@ -21,12 +21,16 @@ STEPS = {
     "candidate.compiled": Step.COMPILED,
     "candidate.verified": Step.VERIFIED,
 }
+LIBRARIAN = "assay/librarian/"
+"""Beginning of the source of what the desk states."""
 TERMINAL = frozenset({"candidate.measured", "candidate.rejected", "candidate.abandoned"})
 
 
 @dataclass
 class _Candidate:
     steps: Step = Step.NOTHING
+    submitted: bool = False
+    """It came from outside, whether or not a generation was open."""
     settled_by: UUID | None = None
     """The cause of its first terminal fact: the question that was answered."""
 
@@ -63,13 +67,15 @@ class Paths:
     def _candidate(self, row: Row, goal_id: str, candidate_id: UUID, kind: str) -> str | None:
         candidate = self._candidates.setdefault(candidate_id, _Candidate())
         candidate.steps |= STEPS.get(kind, Step.NOTHING)
+        candidate.submitted |= is_submission(row, kind)
         if kind == "candidate.measured" and (lacking := self._lacking(candidate, goal_id, row.generation)):
             return f"candidate {candidate_id} is measured without {lacking}"
         return self._settle(candidate, candidate_id, row.causation_id) if kind in TERMINAL else None
 
     def _lacking(self, candidate: _Candidate, goal_id: str, generation: int | None) -> str:
         lacking = [kind for kind, step in STEPS.items() if step not in candidate.steps]
-        if generation is None or (goal_id, generation) not in self._due:
+        due = generation is not None and (goal_id, generation) in self._due
+        if not (due or candidate.submitted):
             lacking.append("generation.due")
         if goal_id not in self._accepted:
             lacking.append("goal.accepted")
@@ -84,3 +90,8 @@ class Paths:
         else:
             self.late += 1
         return None
+
+
+def is_submission(row: Row, kind: str) -> bool:
+    """The desk stated this candidate: its cause is a person's request, which stands inside the fact."""
+    return kind == "candidate.proposed" and (row.source or "").startswith(LIBRARIAN)

@@ -10,7 +10,7 @@ from schemas.faults import Broken
 from services.evidence.chain import GENESIS, link
 from services.evidence.framing import unframe
 from services.evidence.log import Duplicate, Head, Log, Row
-from services.evidence.paths import Paths
+from services.evidence.paths import Paths, is_submission
 from services.evidence.rows import Derived, derive, derived_of
 from services.evidence.same_json import same_json
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 PROGRESS_ROWS = 1000
 RECENT_IDS = 65_536
 """Chosen: causes are nearly always recent; an older one costs one look-up in the log."""
-ANSWERS_TO_REQUESTS = frozenset({"goal.accepted", "goal.refused", "goal.steered", "steer.refused"})
+ANSWERS_TO_REQUESTS = frozenset({"goal.accepted", "goal.refused", "goal.steered", "steer.refused", "candidate.refused"})
 """Their cause is a raw request on the intake stream, which the log holds inside the fact."""
 
 
@@ -201,7 +201,7 @@ class _Walk:
 
     async def _cause(self, row: Row) -> Break | None:
         cause = row.causation_id
-        if cause is None or cause in self._recent or _kind(row) in ANSWERS_TO_REQUESTS:
+        if cause is None or cause in self._recent or _answers_a_request(row):
             return None
         recorded_at = await self._log.position_of(cause)
         if recorded_at is not None and recorded_at < row.position:
@@ -254,6 +254,11 @@ def _differing(wanted: Derived, found: Derived) -> str | None:
         if field.name != "data" and getattr(wanted, field.name) != getattr(found, field.name):
             return field.name
     return None if same_json(wanted.data, found.data) else "data"
+
+
+def _answers_a_request(row: Row) -> bool:
+    kind = _kind(row)
+    return kind in ANSWERS_TO_REQUESTS or is_submission(row, kind)
 
 
 def _kind(row: Row) -> str:

@@ -8,22 +8,40 @@ handed out twice is answered once.
 import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from uuid import UUID
 
 from pydantic import ValidationError
 
-from schemas.enums import SteerAction
 from schemas.envelope import Draft, due
-from schemas.events import Fact, GoalAccepted, GoalRefused, GoalSteered, Problem, RawRequest, SteerRefused
+from schemas.events import (
+    CandidateProposed,
+    CandidateRefused,
+    Fact,
+    GoalAccepted,
+    GoalRefused,
+    GoalSteered,
+    Problem,
+    RawRequest,
+    SteerRefused,
+)
 from schemas.goal import Goal
 from schemas.ids import GoalId, answer_id, is_token, request_id
 from schemas.model import Model, clip
-from schemas.requests import GOAL_STEERED, GOAL_SUBMITTED, SteerGoal, SubmitGoal
-from services.evidence.goal_parts import GoalPhase
+from schemas.requests import (
+    CANDIDATE_SUBMITTED,
+    GOAL_STEERED,
+    GOAL_SUBMITTED,
+    SteerGoal,
+    SubmitCandidate,
+    SubmitGoal,
+)
 from services.evidence.goal_state import GoalState, digest
 from services.librarian.curator import CuratorState
 from services.librarian.goal_checks import Catalogue, check_goal
 from services.librarian.problems import problems_of
 from services.librarian.request_text import json_path, parse, raw_request, scrubbed
+from services.librarian.steering import check_steer
+from services.librarian.submissions import candidate_of, check_submission, kernel_of, not_open
 
 MAX_PROBLEMS = 64
 """Named in one refusal; the rest are counted. Chosen: keeps a refusal far below 512 KiB."""
@@ -44,11 +62,11 @@ class Request:
 
 
 def answer(request: Request, state: CuratorState, catalogue: Catalogue, has_room: bool = True) -> Draft[Fact] | None:
-    """What is said to `request`; None when the very same goal was accepted before."""
-    for kind, reply in ((GOAL_SUBMITTED, _submitted), (GOAL_STEERED, _steered)):
+    """What is said to `request`; None when its answer is in the log already."""
+    for kind, reply in ((GOAL_SUBMITTED, _submitted), (GOAL_STEERED, _steered), (CANDIDATE_SUBMITTED, _candidate)):
         if request.subject == kind or request.subject.startswith(f"{kind}."):
             return reply(request, request.subject.removeprefix(kind).removeprefix("."), state, catalogue, has_room)
-    hint = f"publish on {GOAL_SUBMITTED}.<goal id> or {GOAL_STEERED}.<goal id>"
+    hint = f"publish on {GOAL_SUBMITTED}.<goal id>, {GOAL_STEERED}.<goal id> or {CANDIDATE_SUBMITTED}.<goal id>"
     return _refusal(request, None, [Problem(path="subject", message="nobody reads this subject", hint=hint)])
 
 
@@ -67,7 +85,7 @@ def _submitted(
     if known is not None:
         problems.append(_taken(goal_id or name))
     if not has_room:
-        problems.append(_full())
+        problems.append(_full("no new goal is taken"))
     if problems or goal is None or goal_id is None:
         return _refusal(request, goal_id, problems)
     fact = GoalAccepted(goal_id=goal_id, goal=goal, request=_raw(request))
@@ -105,10 +123,10 @@ def _taken(goal_id: str) -> Problem:
     )
 
 
-def _full() -> Problem:
+def _full(consequence: str) -> Problem:
     return Problem(
         path="$",
-        message="the fact stream is 80 % full, so no new goal is taken",
+        message=f"the fact stream is 80 % full, so {consequence}",
         hint="wait for goals to end, or give the stream more room (`assay status` shows its fill)",
     )
 
@@ -116,50 +134,88 @@ def _full() -> Problem:
 # ---- goal.steered --------------------------------------------------------------------------------------------------
 
 
-def _steered(request: Request, name: str, state: CuratorState, _catalogue: Catalogue, _has_room: bool) -> Draft[Fact]:
+def _steered(
+    request: Request, name: str, state: CuratorState, catalogue: Catalogue, _has_room: bool
+) -> Draft[Fact] | None:
     goal_id, problems = _goal_id(name)
-    parsed = parse(request.body)
-    problems += parsed.problems
-    steer: SteerGoal | None = None
-    if parsed.value is not None:
-        steer, wrong = _validated(SteerGoal, parsed.value)
-        problems += wrong
+    if _was_answered(request, "steer", goal_id, state):
+        return None
+    steer, wrong = _read(SteerGoal, request.body)
+    problems += wrong
     if goal_id is not None:
-        problems += _steerable(goal_id, steer, state)
+        problems += _steerable(goal_id, steer, state, catalogue)
     if problems or steer is None or goal_id is None:
         refused = SteerRefused(goal_id=goal_id, problems=_bounded(problems), request=_raw(request))
         return _answer(request, "steer", refused)
-    fact = GoalSteered(goal_id=goal_id, action=steer.action, reason=steer.reason, request=_raw(request))
+    fact = GoalSteered(
+        goal_id=goal_id,
+        action=steer.action,
+        reason=steer.reason,
+        request=_raw(request),
+        extend=steer.extend,
+        hint=steer.hint,
+        pin=steer.pin,
+        ban=steer.ban,
+    )
     return _answer(request, "steer", fact)
 
 
-def _steerable(goal_id: GoalId, steer: SteerGoal | None, state: CuratorState) -> list[Problem]:
+def _steerable(goal_id: GoalId, steer: SteerGoal | None, state: CuratorState, catalogue: Catalogue) -> list[Problem]:
     goal = state.goals.get(goal_id)
     if goal is None:
         message = f"goal {goal_id} has ended" if goal_id in state.accepted else f"there is no goal {goal_id}"
         return [Problem(path="subject", message=message, hint="`assay goal list` shows the goals there are")]
-    objection = _objection(goal, steer.action) if steer else None
-    return [Problem(path="$.action", message=objection)] if objection else []
+    return check_steer(steer, goal, state, catalogue) if steer else []
 
 
-def _objection(goal: GoalState, action: SteerAction) -> str | None:
-    """Why `action` would change nothing."""
-    if goal.cancelled:
-        return "the goal is being cancelled"
-    match action:
-        case SteerAction.PAUSE if goal.paused_since is not None:
-            return "the goal is paused already"
-        case SteerAction.RESUME if goal.paused_since is None:
-            return "the goal is not paused"
-        case SteerAction.STOP if goal.stopped:
-            return "the goal is stopping already"
-        case SteerAction.STOP if goal.phase in (GoalPhase.FINALS, GoalPhase.RACING):
-            return "the search is over and the finals run; cancel ends them without a champion"
-        case _:
-            return None
+# ---- candidate.submitted -------------------------------------------------------------------------------------------
 
 
-# ---- both ----------------------------------------------------------------------------------------------------------
+def _candidate(
+    request: Request, name: str, state: CuratorState, _catalogue: Catalogue, has_room: bool
+) -> Draft[Fact] | None:
+    goal_id, problems = _goal_id(name)
+    if _was_answered(request, "submit", goal_id, state):
+        return None
+    goal = state.goals.get(goal_id) if goal_id else None
+    submission, wrong = _read(SubmitCandidate, request.body)
+    problems += wrong
+    if not has_room:
+        problems.append(_full("no kernel is taken"))
+    if goal_id is not None and (closed := not_open(goal_id, state)):
+        problems.append(closed)
+    admitted = _admitted(request, submission, goal, state, problems) if submission else None
+    if admitted is not None:
+        return _answer(request, "submit", admitted)
+    refused = CandidateRefused(goal_id=goal_id, problems=_bounded(problems), request=_raw(request))
+    return _answer(request, "submit", refused)
+
+
+def _admitted(
+    request: Request,
+    submission: SubmitCandidate,
+    goal: GoalState | None,
+    state: CuratorState,
+    problems: list[Problem],
+) -> CandidateProposed | None:
+    """The candidate; or None, and why not is added to `problems`."""
+    kernel = kernel_of(submission, goal)
+    if isinstance(kernel, Problem):
+        problems.append(kernel)
+        return None
+    if goal is None:
+        return None
+    problems += check_submission(submission, kernel, goal)
+    if problems:
+        return None
+    candidate = candidate_of(submission, kernel, goal, state, _raw(request))
+    if isinstance(candidate, Problem):
+        problems.append(candidate)
+        return None
+    return candidate
+
+
+# ---- all -----------------------------------------------------------------------------------------------------------
 
 
 def _goal_id(name: str) -> tuple[GoalId | None, list[Problem]]:
@@ -167,6 +223,15 @@ def _goal_id(name: str) -> tuple[GoalId | None, list[Problem]]:
         return name, []
     hint = "one token of 1 to 64 letters, digits, _ or - after the last dot"
     return None, [Problem(path="subject", message="the subject names no goal id", hint=hint)]
+
+
+def _read(model: type[M], body: bytes) -> tuple[M | None, list[Problem]]:
+    """The request in `body`, and everything wrong with it."""
+    parsed = parse(body)
+    if parsed.value is None:
+        return None, list(parsed.problems)
+    request, wrong = _validated(model, parsed.value)
+    return request, [*parsed.problems, *wrong]
 
 
 def _validated(model: type[M], value: dict[str, Any]) -> tuple[M | None, list[Problem]]:
@@ -181,8 +246,17 @@ def _refusal(request: Request, goal_id: GoalId | None, problems: list[Problem]) 
 
 
 def _answer(request: Request, slot: str, fact: Fact) -> Draft[Fact]:
-    cause = request_id(request.subject, request.body)
-    return Draft(answer_id(cause, slot, request.seq), fact, cause)
+    return Draft(_answer_id(request, slot), fact, request_id(request.subject, request.body))
+
+
+def _was_answered(request: Request, slot: str, goal_id: GoalId | None, state: CuratorState) -> bool:
+    """This very message had its effect on the goal, and is handed out again."""
+    goal = state.goals.get(goal_id) if goal_id else None
+    return goal is not None and _answer_id(request, slot) in goal.answered
+
+
+def _answer_id(request: Request, slot: str) -> UUID:
+    return answer_id(request_id(request.subject, request.body), slot, request.seq)
 
 
 def _raw(request: Request) -> RawRequest:

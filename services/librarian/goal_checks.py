@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from kernel_lab.workloads.workload import Workload
 from schemas.events import Problem
 from schemas.goal import Goal, Shape
-from schemas.work import Gene
+from schemas.work import Gene, gene_text
 from services.evidence.routes_state import LANGUAGES
 from services.librarian.assignment import shapes_of
 from services.librarian.request_text import json_path
@@ -149,23 +149,33 @@ def _gib(size: int) -> str:
 
 
 def _space(goal: Goal, catalogue: Catalogue) -> Iterator[Problem]:
-    languages = goal.languages or LANGUAGES[goal.target]
-    tunables: dict[str, set[Gene]] = {}
-    for language in languages:
+    known = tunables_of(goal, catalogue)
+    yield from check_values(("search", "space", "include"), goal.search.space.include, goal, known)
+    yield from check_values(("search", "space", "exclude"), goal.search.space.exclude, goal, known)
+
+
+def tunables_of(goal: Goal, catalogue: Catalogue) -> Tunables:
+    """Every tunable of the goal's spaces, with all its values in order; empty where nobody wrote a space."""
+    tunables: dict[str, dict[Gene, None]] = {}
+    for language in goal.languages or LANGUAGES[goal.target]:
         for name, values in catalogue.tunables.get((goal.workload, language), {}).items():
-            tunables.setdefault(name, set()).update(values)
-    if not tunables:
+            tunables.setdefault(name, {}).update(dict.fromkeys(values))
+    return {name: tuple(values) for name, values in tunables.items()}
+
+
+def check_values(path: tuple[object, ...], limits: Tunables, goal: Goal, known: Tunables) -> Iterator[Problem]:
+    """Tunables and values in `limits` that no space of the goal has. Nothing is known where there is no space."""
+    if not known:
         return
-    for side, limits in (("include", goal.search.space.include), ("exclude", goal.search.space.exclude)):
-        for name, values in limits.items():
-            path = ("search", "space", side, name)
-            if name not in tunables:
-                yield unknown(path, f"tunable of {goal.workload}", name, tunables)
-                continue
-            for index, value in enumerate(values):
-                if not _among(value, tunables[name]):
-                    yield unknown((*path, index), f"value of {name}", str(value), map(str, tunables[name]))
+    for name, values in limits.items():
+        if name not in known:
+            yield unknown((*path, name), f"tunable of {goal.workload}", name, known)
+            continue
+        for index, value in enumerate(values):
+            if not among(value, known[name]):
+                yield unknown((*path, name, index), f"value of {name}", gene_text(value), map(gene_text, known[name]))
 
 
-def _among(value: Gene, values: Iterable[Gene]) -> bool:
+def among(value: Gene, values: Iterable[Gene]) -> bool:
+    """Membership that tells `true` from 1."""
     return any(value == other and type(value) is type(other) for other in values)

@@ -43,6 +43,15 @@ def problems_of(error: ValidationError, model: type[Model], value: Mapping[str, 
     return list(found.values())
 
 
+def problems_in(model: type[Model], value: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with `value` as a `model`; nothing when it is one."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        return problems_of(error, model, value)
+    return []
+
+
 def _on_the_branch_taken(loc: tuple[int | str, ...], value: Mapping[str, Any]) -> bool:
     """A union reports every branch: keep the one that fits what was sent (text or a list)."""
     for index, part in enumerate(loc):

@@ -1,6 +1,6 @@
 """What is due next for one goal: one short function per phase of its path (architecture.md, The path of a goal)."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ from schemas.events import (
 from schemas.measurement import Entrant
 from schemas.work import Counterexample, MachineClass, Task
 from services.evidence import goal_fold, halving, lessons
-from services.evidence.goal_parts import Generation, GoalPhase, count
+from services.evidence.goal_parts import CandidateState, FinalistState, Generation, GoalPhase, best_of, count
 from services.evidence.goal_state import ATTEMPTS, FIRST_GENERATION, GoalState
 from services.librarian.assignment import generation_seed, task_for
 from services.librarian.crown import rule
@@ -120,20 +120,20 @@ def _searching(goal: GoalState, evidence: Evidence) -> Drafts:
     if generation is None:
         ended_by = _ending(goal)
         if ended_by is not None:
-            return (_finals_due(goal, evidence, ended_by, 0),)
+            return _search_ended(goal, evidence, ended_by)
         return (_generation_due(goal, evidence, goal.closed + FIRST_GENERATION, 0),)
     if generation.abandoned:
         return _generation_lost(goal, generation, evidence)
     if goal.settled_by_time:
         return _closing(goal, generation, evidence)
-    return _halving(goal, generation, evidence) if generation.settled else ()
+    return _halving(goal, generation, evidence) if generation.settled and goal.submissions_settled else ()
 
 
 def _halving(goal: GoalState, generation: Generation, evidence: Evidence) -> Drafts:
     """The next round of longer looks, or the end of the generation after the last. A stop asks for no more rounds."""
-    lacking = None if goal.stopped else halving.missing(generation)
+    lacking = None if goal.stopped else halving.missing(goal.uncounted)
     if lacking is None:
-        return () if halving.is_waiting(generation) else _closing(goal, generation, evidence)
+        return () if halving.is_waiting(goal.uncounted) else _closing(goal, generation, evidence)
     round_, candidates = lacking
     return tuple(_measurement_requested(goal, generation, evidence, round_, id_) for id_ in candidates)
 
@@ -141,7 +141,7 @@ def _halving(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
 def _measurement_requested(
     goal: GoalState, generation: Generation, evidence: Evidence, round_: int, candidate_id: UUID
 ) -> Draft[Any]:
-    build = generation.candidates[candidate_id].build
+    build = goal.uncounted[candidate_id].build
     assert goal.task is not None
     assert build is not None
     fact = MeasurementRequested(
@@ -156,6 +156,13 @@ def _measurement_requested(
     return _state(goal, f"measurement.{candidate_id}", fact, round_)
 
 
+def _search_ended(goal: GoalState, evidence: Evidence, ended_by: EndedBy) -> Drafts:
+    """Finals, once what was submitted between two generations is settled as well."""
+    if not (goal.submissions_settled or goal.settled_by_time):
+        return ()
+    return (*_kept(goal, goal.submissions, evidence), _finals_due(goal, evidence, ended_by, 0))
+
+
 def _ending(goal: GoalState) -> EndedBy | None:
     """Why the search is over, when it is."""
     target = goal.goal.objective.stop_at
@@ -168,7 +175,7 @@ def _ending(goal: GoalState) -> EndedBy | None:
         return EndedBy.TIMED_OUT
     if goal.exhausted:
         return EndedBy.EXHAUSTED
-    if goal.counts.proposed >= budget.candidates:
+    if goal.spent >= budget.candidates:
         return EndedBy.BUDGET
     return EndedBy.STAGNATION if goal.stagnant >= budget.stagnation else None
 
@@ -182,7 +189,7 @@ def _generation_due(goal: GoalState, evidence: Evidence, number: int, attempt: i
         attempt=attempt,
         position=evidence.position,
         seed=generation_seed(search.seed, number, attempt),
-        size=min(search.generation_size, budget.candidates - goal.counts.proposed),
+        size=min(search.generation_size, budget.candidates - goal.spent),
         task=_informed(goal.task, evidence),
     )
     return _state(goal, "generation", fact, number * ATTEMPTS + attempt)
@@ -190,15 +197,15 @@ def _generation_due(goal: GoalState, evidence: Evidence, number: int, attempt: i
 
 def _generation_lost(goal: GoalState, generation: Generation, evidence: Evidence) -> Drafts:
     if goal.stopped or goal.settled_by_time:
-        return (_finals_due(goal, evidence, _ending(goal) or EndedBy.STOPPED, 0),)
+        return _search_ended(goal, evidence, _ending(goal) or EndedBy.STOPPED)
     if generation.attempt + 1 == ATTEMPTS:
         return (_failed(goal, f"generation {generation.number} could not be proposed in {ATTEMPTS} attempts"),)
     return (_generation_due(goal, evidence, generation.number, generation.attempt + 1),)
 
 
 def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Drafts:
-    members = generation.members()
-    best = generation.best()
+    members = goal.uncounted
+    best = best_of(members)
     counts = count(members.values())
     closed = GenerationClosed(
         goal_id=goal.goal_id,
@@ -212,19 +219,19 @@ def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
         best_candidate=best[0] if best else None,
         best_search_ratio=best[1] if best else None,
     )
-    found = ((id_, member.counterexample) for id_, member in members.items())
     return (
-        *_kept(goal, found, evidence),
+        *_kept(goal, members, evidence),
         *_lessons(goal, generation),
         _state(goal, "generation.closed", closed, generation.number),
     )
 
 
-def _kept(goal: GoalState, found: Iterable[tuple[UUID, Counterexample | None]], evidence: Evidence) -> Drafts:
+def _kept(goal: GoalState, caught: Mapping[UUID, CandidateState | FinalistState], evidence: Evidence) -> Drafts:
     """Inputs that caught somebody and that nobody kept before, each naming the candidate it first caught."""
     known = {input_of(one) for one in evidence.counterexamples}
     new: dict[str, Counterexample] = {}
-    for candidate_id, one in found:
+    for candidate_id, judged in caught.items():
+        one = judged.counterexample
         if one is not None and input_of(one) not in known:
             new.setdefault(input_of(one), one.model_copy(update={"found_by": one.found_by or candidate_id}))
     return tuple(
@@ -283,8 +290,7 @@ def _finals(goal: GoalState, evidence: Evidence) -> Drafts:
         return (_finals_due(goal, evidence, goal.ended_by, finals.attempt + 1),)
     if not finals.settled:
         return ()
-    found = ((id_, finalist.counterexample) for id_, finalist in finals.members().items())
-    kept = _kept(goal, found, evidence)
+    kept = _kept(goal, finals.members(), evidence)
     if finals.proven():
         return (*kept, _race_due(goal, evidence, 0))
     message = f"{len(finals.members())} nominated, none proven" if finals.opened else "nothing was worth nominating"
@@ -392,5 +398,9 @@ def _state(goal: GoalState, slot: str, fact: Fact, n: int = 0) -> Draft[Any]:
 
 
 def _informed(task: Task, evidence: Evidence) -> Task:
+    return informed(task, evidence.counterexamples)
+
+
+def informed(task: Task, counterexamples: tuple[Counterexample, ...]) -> Task:
     """`task` with the counterexamples known now."""
-    return task.model_copy(update={"counterexamples": evidence.counterexamples})
+    return task.model_copy(update={"counterexamples": counterexamples})

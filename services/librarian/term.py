@@ -189,6 +189,8 @@ class Term:
         request = desk.Request(message.subject, message.body, delivery.seq)
         draft = desk.answer(request, self.state, self._office.catalogue, self._has_room)
         if draft is not None:
+            if draft.fact.about_goal in self.state.goals:  # which stands still until this is recorded
+                self.state = curator.awaiting(self.state, (draft,))
             ack = await self._state(draft)
             await self._until_recorded(ack.seq)
             log.info("request answered", subject=message.subject, answer=draft.fact.TYPE)

@@ -222,8 +222,8 @@ class Floor:
         self.record(due(machine.route, "route.available", RouteAvailable(machine=machine), n))
         return self
 
-    def steer(self, action: SteerAction, goal_id: str = "g") -> "Floor":
-        fact = GoalSteered(goal_id=goal_id, action=action, reason="because", request=REQUEST)
+    def steer(self, action: SteerAction, goal_id: str = "g", **detail: Any) -> "Floor":
+        fact = GoalSteered(goal_id=goal_id, action=action, reason="because", request=REQUEST, **detail)
         self.record(due(goal_id, "steer", fact, len(self.log)))
         return self
 

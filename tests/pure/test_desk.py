@@ -256,7 +256,6 @@ def test_memory_of_an_observed_machine_counts() -> None:
         f"{SUBMIT}.*",
         f"{SUBMIT}.g\n",
         "assay.intake.goal.deleted.g",
-        "assay.intake.candidate.submitted.g",
         "assay.intake",
     ],
 )
@@ -268,20 +267,20 @@ def test_a_malformed_subject_is_refused(subject: str) -> None:
 # ---- steering ------------------------------------------------------------------------------------------------------
 
 
-def steer(floor: Floor, action: str, seq: int = 1, goal_id: str = "g") -> Draft[Fact]:
-    answer = ask({"action": action, "reason": "r"}, f"{STEER}.{goal_id}", floor.state, seq)
+def steer(floor: Floor, action: str, seq: int = 1, goal_id: str = "g", **detail: Any) -> Draft[Fact]:
+    answer = ask({"action": action, "reason": "r"} | detail, f"{STEER}.{goal_id}", floor.state, seq)
     assert answer is not None
     return answer
 
 
-@pytest.mark.parametrize("action", list(SteerAction))
-def test_a_running_goal_is_steered(action: SteerAction) -> None:
+@pytest.mark.parametrize("action", ["pause", "resume", "stop", "cancel"])
+def test_a_running_goal_is_steered(action: str) -> None:
     floor = Floor().accept()
-    if action is SteerAction.RESUME:
+    if action == "resume":
         floor.steer(SteerAction.PAUSE)
     answer = steer(floor, action)
     assert isinstance(answer.fact, GoalSteered)
-    assert answer.fact.action is action
+    assert answer.fact.action == action
 
 
 @pytest.mark.parametrize(
@@ -334,8 +333,7 @@ def test_a_steer_that_was_stated_and_is_handed_out_again_is_not_contradicted() -
     floor = Floor().accept()
     stated = steer(floor, "pause", seq=1)
     floor.record(stated)
-    again = steer(floor, "pause", seq=1)
-    assert again.id == stated.id, "the log keeps the first of one id"
+    assert ask({"action": "pause", "reason": "r"}, f"{STEER}.g", floor.state, seq=1) is None
 
 
 # ---- the raw request -----------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def causation(
 async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
     chain = [await get(log, event_id)]
     while (cause := chain[0].envelope.causation_id) is not None:
-        if hasattr(chain[0].fact, "request"):
+        if getattr(chain[0].fact, "request", None) is not None:
             break  # caused by the person's request, which is not a fact of its own but stands inside this one
         found = await log.get(cause)
         if found is None or found.position >= chain[0].position:
