@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid5
 
+from kernel_lab.spaces.installed import Spaces
 from kernel_lab.spaces.space import Rendered, Space, Surroundings, Tunable, Variant
 from schemas.enums import Language
 from schemas.goal import Goal, SpaceLimits
@@ -11,7 +12,7 @@ from schemas.ids import NAMESPACE
 from schemas.work import Genome
 from services.evidence.brief import Brief
 from services.evidence.search_history import ELITES_PER_ISLAND, Tried, cell_of, rank
-from services.proposer.terrain import Spaces, Terrain, terrain_for
+from services.proposer.terrain import Terrain, terrain_for
 from tests.search_story import MACHINE, WORKLOAD, goal, task
 
 

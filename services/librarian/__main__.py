@@ -2,15 +2,11 @@
 
 import structlog
 
-from kernel_lab.spaces import SPACES
-from kernel_lab.workloads import WORKLOADS
 from schemas.faults import Misconfigured, Transient
-from schemas.goal import Search
-from schemas.work import Gene
 from services.evidence.leadership import PostgresLeadership
 from services.evidence.postgres_log import PostgresLog
 from services.evidence.views import PostgresViews
-from services.librarian.goal_checks import Catalogue
+from services.librarian.catalogue import compose_catalogue
 from services.librarian.term import Office, Term
 from services.runtime.bus import GOALS_BUCKET, PRESENCE_BUCKET
 from services.runtime.goal_view import GoalView
@@ -20,18 +16,6 @@ from services.runtime.routes import LIBRARIAN
 from services.runtime.settings import Settings
 
 log = structlog.get_logger()
-
-
-def catalogue() -> Catalogue:
-    """What this installation offers: the tables of kernel_lab, and the strategies that a goal file has by default."""
-    tunables: dict[tuple[str, str], dict[str, tuple[Gene, ...]]] = {}
-    for key, space in SPACES.items():
-        values: dict[str, tuple[Gene, ...]] = {"variant": tuple(space.variants)}
-        for variant in space.variants.values():
-            for tunable in variant.tunables:
-                values[tunable.name] = tuple(dict.fromkeys((*values.get(tunable.name, ()), *tunable.values)))
-        tunables[key] = values
-    return Catalogue(WORKLOADS, frozenset(Search().strategies), tunables)
 
 
 async def serve(settings: Settings) -> None:
@@ -64,7 +48,7 @@ async def _office(process: Hosted, memory: PostgresLog, views: PostgresViews, le
         presence=await patiently("the presence bucket", lambda: bus.bucket(PRESENCE_BUCKET)),
         stamp=process.stamp,
         metrics=process.metrics,
-        catalogue=catalogue(),
+        catalogue=compose_catalogue(settings.extra_spaces, settings.strategies),
         now=process.stamp.now,
         ack_wait_s=settings.ack_wait_s,
         fetch_timeout_s=settings.fetch_timeout_s,

@@ -7,13 +7,14 @@ from uuid import UUID
 
 import numpy as np
 
+from kernel_lab.spaces.installed import Spaces
 from schemas.work import Genome, Kernel
 from services.evidence.brief import Brief
 from services.evidence.search_history import rank
 from services.proposer.adoption import adopted, relaunches
 from services.proposer.strategies import STRATEGIES
 from services.proposer.strategies.strategy import Idea
-from services.proposer.terrain import Spaces, Terrain, terrain_for
+from services.proposer.terrain import Terrain, terrain_for
 
 WARM_START = "warm_start"
 WARM_SHARE = 0.5

@@ -7,13 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from kernel_lab.spaces.fingerprint import fingerprint
+from kernel_lab.spaces.installed import Spaces
 from kernel_lab.spaces.space import VARIANT, Space, Surroundings, Variant
 from schemas.enums import Language
 from schemas.goal import SpaceLimits
 from schemas.steering import narrowed
 from schemas.work import MAX_SOURCE_BYTES, Gene, Genome, Kernel, Task
-
-Spaces = Mapping[tuple[str, str], Space]
 
 SMALL_SPACE = 300
 """Valid points up to which a space is enumerated (search.md)."""
@@ -125,16 +124,6 @@ def terrain_for(task: Task, limits: SpaceLimits, language: Language, spaces: Spa
         forbid=task.constraints.forbid,
     )
     return Terrain(space, around, limits, language, task.route)
-
-
-def merged(tables: Iterable[Spaces]) -> Spaces:
-    """One table: variants of later spaces join, or replace by name, those of earlier ones."""
-    whole: dict[tuple[str, str], Space] = {}
-    for table in tables:
-        for key, space in table.items():
-            known = whole[key].variants if key in whole else {}
-            whole[key] = Space(space.workload, space.language, {**known, **space.variants})
-    return whole
 
 
 def _is_in(gene: Gene, values: Iterable[Gene]) -> bool:

@@ -2,17 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from importlib import import_module
 from typing import assert_never
 
-from kernel_lab.spaces import SPACES
+from kernel_lab.spaces.installed import Spaces, load_spaces
 from schemas.faults import Misconfigured
 from services.evidence.brief import BriefReader
 from services.evidence.log import Log
 from services.evidence.postgres_log import Role, connect_log
 from services.proposer.core import Nominate, Nominated, Propose, ProposerOutcome, ProposerWork
 from services.proposer.portfolio import propose
-from services.proposer.terrain import Spaces, merged
+from services.proposer.strategies import STRATEGIES
 from services.runtime.settings import Settings
 
 
@@ -36,6 +35,7 @@ class Thinker:
 
 def open_effect(settings: Settings) -> Callable[[ProposerWork], ProposerOutcome]:
     """Proposer work can be performed: the log is open for reading, the spaces are loaded."""
+    _require_strategies(settings.strategies)
     spaces = load_spaces(settings.extra_spaces)
     if settings.postgres_dsn is None:
         raise Misconfigured("the proposer reads the log: set ASSAY_POSTGRES_DSN")
@@ -44,16 +44,8 @@ def open_effect(settings: Settings) -> Callable[[ProposerWork], ProposerOutcome]
     return lambda work: runner.run(thinker.perform(work))
 
 
-def load_spaces(extra: tuple[str, ...]) -> Spaces:
-    """Assay's design spaces joined by the operator's own. Raises Misconfigured, naming the module that is wrong."""
-    return merged([SPACES, *(_spaces_of(name) for name in extra)])
-
-
-def _spaces_of(module_name: str) -> Spaces:
-    try:
-        spaces: Spaces | None = getattr(import_module(module_name), "SPACES", None)
-    except ImportError as error:
-        raise Misconfigured(f"ASSAY_EXTRA_SPACES: {module_name} cannot be imported: {error}") from error
-    if spaces is None:
-        raise Misconfigured(f"ASSAY_EXTRA_SPACES: {module_name} defines no SPACES")
-    return spaces
+def _require_strategies(offered: tuple[str, ...]) -> None:
+    """Every strategy that this installation offers to goals is there. Raises Misconfigured."""
+    missing = [name for name in offered if name not in STRATEGIES]
+    if missing:
+        raise Misconfigured(f"ASSAY_STRATEGIES: no strategy {', '.join(missing)}; there are {', '.join(STRATEGIES)}")

@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, Validation
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from schemas.faults import Misconfigured
+from schemas.goal import Search
 from schemas.ids import Token
 
 PREFIX = "ASSAY_"
@@ -72,8 +73,11 @@ class Settings(BaseSettings):
     """True serves the `null` route as well: instant, deterministic work for load tests."""
 
     extra_spaces: Words = ()
-    """Design spaces of your own: modules that export `SPACES`, imported by the proposer at start. Their variants join
-    Assay's, and meet the same judges."""
+    """Design spaces of your own: modules that export `SPACES`, imported at start. Their variants join
+    Assay's, and meet the same judges. The librarian's desk reads them too: to know what a goal may name."""
+
+    strategies: Words = Search().strategies
+    """What a goal's `search.strategies` may name. The desk refuses others; a proposer that lacks one does not start."""
 
     ack_wait_s: float = Field(default=30.0, gt=0)
     """After this long without a sign of life the queue hands the message to another copy."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from kernel_lab.spaces.installed import load_spaces
 from schemas.envelope import encode
 from schemas.faults import Misconfigured
 from services.evidence.log import Incoming
 from services.evidence.postgres_log import PostgresLog
 from services.proposer.core import Nominate, Nominated, Propose, Proposer
 from services.proposer.portfolio import Proposed
-from services.proposer.work import load_spaces, open_effect
+from services.proposer.work import open_effect
 from services.runtime.settings import Settings
 from tests.fixtures.postgres import Database
 from tests.search_spaces import LARGE

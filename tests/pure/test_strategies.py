@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel_lab.spaces.installed import merged
 from kernel_lab.spaces.null import null_space
 from kernel_lab.spaces.space import Space
 from schemas.enums import Language
@@ -16,7 +17,7 @@ from services.proposer.strategies import STRATEGIES
 from services.proposer.strategies.bandit import Bandit
 from services.proposer.strategies.enumeration import spread
 from services.proposer.strategies.latin_hypercube import hypercube
-from services.proposer.terrain import Terrain, merged
+from services.proposer.terrain import Terrain
 from tests.search_spaces import LARGE, SMALL, brief, terrain, tried
 
 
