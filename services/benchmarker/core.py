@@ -89,6 +89,15 @@ class RunRace:
 
 
 @dataclass(frozen=True)
+class Observe:
+    """Say what machine this is, before it is known how noisy it is: whoever waits for it sees that it is coming."""
+
+    @property
+    def quiet(self) -> Quiet:
+        return Quiet.NONE
+
+
+@dataclass(frozen=True)
 class Calibrate:
     """Look at the machine and measure how noisy it is."""
 
@@ -97,7 +106,7 @@ class Calibrate:
         return Quiet.EXCLUSIVE
 
 
-Work = ChooseBaselines | Screen | Remeasure | RunRace | Calibrate
+Work = ChooseBaselines | Screen | Remeasure | RunRace | Observe | Calibrate
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,13 @@ class NotRun:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """One profile per real machine that this copy serves and has yet to calibrate."""
+
+    profiles: tuple[MachineProfile, ...]
+
+
+@dataclass(frozen=True)
 class Calibrated:
     """One profile per route that this copy serves."""
 
@@ -160,7 +176,7 @@ class Recalibrated:
     profile: MachineProfile
 
 
-Outcome = Chosen | NoneFound | Screened | Remeasured | Refused | Raced | NotRun | Calibrated | Recalibrated
+Outcome = Chosen | NoneFound | Screened | Remeasured | Refused | Raced | NotRun | Observed | Calibrated | Recalibrated
 
 
 class Benchmarker:
@@ -201,8 +217,8 @@ class Benchmarker:
             case Recalibrated(inner, profile):
                 observed = answer(cause, OBSERVE, MachineObserved(profile=profile))
                 return (observed, *self.conclude(cause, work, inner))
-            case Calibrated():
-                raise Bug(f"{type(work).__name__} was answered with a calibration")
+            case Observed() | Calibrated():
+                raise Bug(f"{type(work).__name__} was answered with a profile")
             case _:
                 assert_never(outcome)
 
@@ -219,12 +235,12 @@ class Benchmarker:
             case other:
                 raise Bug(f"{other.TYPE} is no work for the benchmarker")
 
-    def announce(self) -> Calibrate:
-        return Calibrate()
+    def announce(self) -> tuple[Observe | Calibrate, ...]:
+        return Observe(), Calibrate()
 
-    def announced(self, work: Calibrate, outcome: Outcome) -> tuple[Fact, ...]:
+    def announced(self, work: Observe | Calibrate, outcome: Outcome) -> tuple[Fact, ...]:
         match outcome:
-            case Calibrated(profiles):
+            case Observed(profiles) | Calibrated(profiles):
                 return tuple(MachineObserved(profile=profile) for profile in profiles)
             case other:
                 raise Bug(f"{type(work).__name__} was answered with {type(other).__name__}")

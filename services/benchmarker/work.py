@@ -12,7 +12,7 @@ import numpy as np
 
 from kernel_lab.backends.backend import Built
 from kernel_lab.baselines import contenders
-from kernel_lab.machine import machine_class
+from kernel_lab.machine import machine_class, observe
 from kernel_lab.measure.bench import Bench, Racer, open_bench
 from kernel_lab.measure.calibrate import LIGHT, TOP_UP, Calibration, calibrate, take_a_a_pairs
 from kernel_lab.measure.compare import why_failed
@@ -48,6 +48,8 @@ from services.benchmarker.core import (
     Chosen,
     NoneFound,
     NotRun,
+    Observe,
+    Observed,
     Outcome,
     Raced,
     Recalibrated,
@@ -124,6 +126,8 @@ class Station:
 
     def _perform(self, work: Work) -> Outcome:
         match work:
+            case Observe():
+                return Observed((self._uncalibrated(),) if self.serves_cpu else ())
             case Calibrate():
                 return self._announced()
             case ChooseBaselines(task, champion):
@@ -142,6 +146,19 @@ class Station:
     def _announced(self) -> Calibrated:
         null = (pretended_profile(),) if self.serves_null else ()
         return Calibrated((*((self._profile(),) if self.serves_cpu else ()), *null))
+
+    def _uncalibrated(self) -> MachineProfile:
+        """This machine, its noise and its peaks still to be measured."""
+        return observe(
+            self.bench.machine,
+            host_id=self.bench.host,
+            compiler=self.kernels.toolchain,
+            isolation=self.court.isolation,
+            fma_gflops={},
+            copy_gbps={},
+            noise_floor=None,
+            fit=None,
+        )
 
     def _profile(self) -> MachineProfile:
         return self._profile_from(self._calibrate())

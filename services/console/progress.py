@@ -40,6 +40,8 @@ class Progress:
     goal_id: str
     goal: Goal | None = None
     phase: str = "waiting for a machine"
+    waits_for: str | None = None
+    """What keeps the goal from starting, while it waits for a machine."""
     paused: bool = False
     route: str | None = None
     generation: int = 0
@@ -161,6 +163,7 @@ class Progress:
             "name": self.goal.name if self.goal else None,
             "workload": self.goal.workload if self.goal else None,
             "phase": self.phase,
+            "waits_for": self.waits_for,
             "paused": self.paused,
             "route": self.route,
             "generation": self.generation,

@@ -350,4 +350,6 @@ def _machine(facts: GoalFacts) -> MachineProfile | None:
     place, until = raced[0].fact.race.machine, raced[0].position
     seen = [one.fact.profile for one in facts.recorded(MachineObserved) if one.position < until]
     there = [profile for profile in seen if f"{profile.machine.route}/{profile.host}" == place]
-    return there[-1] if there else None
+    calibrated = [profile for profile in there if profile.fit is not None]
+    known = calibrated or there
+    return known[-1] if known else None

@@ -24,18 +24,24 @@ def waits_for(goal: Mapping[str, Any], routes: RoutesState) -> str | None:
     if goal["paused"]:
         return f"a person (`assay goal resume {goal['goal_id']}`)"
     if goal["route"] is None:
-        return _a_machine(Target(goal["target"]), routes)
+        return a_machine_for(Target(goal["target"]), routes)
     if not _available(goal["route"], routes):
+        if goal["route"] in routes.routes and routes.routes[goal["route"]].calibrating:
+            return f"{goal['route']}: its machine is calibrating, about half a minute"
         unsettled = goal["proposed"] - goal["measured"] - goal["rejected"] - goal["abandoned"]
         return f"{goal['route']}: its last machine has gone, with {unsettled} candidates on their way"
     return None
 
 
-def _a_machine(target: Target, routes: RoutesState) -> str | None:
-    """A goal that is pinned to no route yet."""
+def a_machine_for(target: Target, routes: RoutesState) -> str | None:
+    """What a goal that is pinned to no route yet waits for; None when it will be pinned at once."""
     if routes.best_for(target) is not None:
         return None
-    gone = sorted(route for route, seen in routes.routes.items() if serves(route, target) and seen.changes)
+    serving = {route: seen for route, seen in sorted(routes.routes.items()) if serves(route, target)}
+    calibrating = [route for route, seen in serving.items() if seen.calibrating]
+    if calibrating:
+        return f"{target}: {', '.join(calibrating)} is calibrating, about half a minute"
+    gone = [route for route, seen in serving.items() if seen.changes]
     return f"{target}: {', '.join(gone)} has gone" if gone else f"{target}; no such machine has been seen"
 
 

@@ -15,7 +15,9 @@ from services.console.endpoints import open_log
 from services.console.exits import Exit
 from services.console.output import Format, emit_lines, say, stderr
 from services.console.progress import Progress
+from services.console.waiting import a_machine_for
 from services.evidence.log import Log
+from services.evidence.routes_state import ROUTE_FACTS, RoutesState, evolve
 
 POLL_S = 0.5
 """Chosen: each look costs the machine that is being measured a hundredth of a core."""
@@ -60,7 +62,7 @@ def exit_of(outcome: Outcome | None) -> Exit:
 
 async def follow(log: Log, goal_id: str, show: Show, timeout_s: float | None = None) -> Progress:
     """The goal's progress when it ended, or when `timeout_s` had passed. Raises Misconfigured for an unknown goal."""
-    progress, position = Progress(goal_id), 0
+    progress, position, machines = Progress(goal_id), 0, Machines(log)
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         async for recorded in log.read(position, goal_id=goal_id):
@@ -68,10 +70,28 @@ async def follow(log: Log, goal_id: str, show: Show, timeout_s: float | None = N
             position = recorded.position
         if position == 0:
             raise await _unknown(log, goal_id)
+        progress.waits_for = await machines.awaited_by(progress)
         show(progress)
         if progress.completed or (deadline is not None and time.monotonic() >= deadline):
             return progress
         await asyncio.sleep(POLL_S)
+
+
+class Machines:
+    """The machines that the log has seen, read on from where the last look ended."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._routes = RoutesState()
+        self._position = 0
+
+    async def awaited_by(self, progress: Progress) -> str | None:
+        """What a goal that has no route yet waits for; other goals cost no look."""
+        if progress.goal is None or progress.route is not None or progress.completed:
+            return None
+        async for recorded in self._log.read(self._position, types=ROUTE_FACTS):
+            self._routes, self._position = evolve(self._routes, recorded), recorded.position
+        return a_machine_for(progress.goal.target, self._routes)
 
 
 async def _unknown(log: Log, goal_id: str) -> Misconfigured:
@@ -102,19 +122,24 @@ def _printer(output: Format) -> Show:
 def plain_line(progress: Progress) -> str:
     """Progress in one line."""
     best = f"{progress.best_search_ratio:.3f}× search" if progress.best_search_ratio else "none yet"
-    paused = " (paused)" if progress.paused else ""
     return (
-        f"{progress.phase}{paused} · generation {progress.generation} · proposed {progress.proposed}"
+        f"{phase_text(progress)} · generation {progress.generation} · proposed {progress.proposed}"
         f" · compiled {progress.compiled} · verified {progress.verified} · measured {progress.measured}"
         f"{f' ({progress.remeasured} again)' if progress.remeasured else ''}"
         f" · rejected {progress.rejected.total()} · best {best}"
     )
 
 
+def phase_text(progress: Progress) -> str:
+    """Where the goal is, whether it is paused, and what it waits for."""
+    paused = " (paused)" if progress.paused else ""
+    return f"{progress.phase}{paused}" + (f" ({progress.waits_for})" if progress.waits_for else "")
+
+
 def table(progress: Progress) -> Table:
     """Progress as a live table."""
     rows = Table(title=f"goal {progress.goal_id}", title_justify="left", show_header=False, box=None)
-    rows.add_row("phase", progress.phase + (" (paused)" if progress.paused else ""))
+    rows.add_row("phase", phase_text(progress))
     rows.add_row("generation", str(progress.generation))
     searched = progress.proposed - progress.submitted
     left = f", {max(0, progress.goal.budget.candidates - searched)} left" if progress.goal else ""

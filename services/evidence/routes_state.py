@@ -41,6 +41,11 @@ class ObservedRoute:
     """How often it was stated available or lost."""
     available: bool = False
 
+    @property
+    def calibrating(self) -> bool:
+        """A benchmarker has said what machine it stands on, and not yet how noisy that is."""
+        return not self.available and self.profile is not None and self.profile.fit is None
+
 
 @dataclass(frozen=True, slots=True)
 class RoutesState:

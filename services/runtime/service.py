@@ -63,8 +63,8 @@ class Service(Protocol[W, O_contra]):
 class Announcer(Protocol[W, O_contra]):
     """A core that states something when it starts, with no cause (the benchmarker: machine.observed)."""
 
-    def announce(self) -> W:
-        """The work whose outcome is announced."""
+    def announce(self) -> tuple[W, ...]:
+        """The work whose outcomes are announced, each before the next is begun."""
         ...
 
     def announced(self, work: W, outcome: O_contra) -> tuple[Fact, ...]:

@@ -380,8 +380,8 @@ async def test_a_route_that_is_not_available_yet_keeps_no_other_waiting(tmp_path
 
 async def test_an_announcing_core_states_what_it_is_with_one_fresh_id_for_all_attempts(room: Room) -> None:
     class Announcing(Toy):
-        def announce(self) -> Compile:
-            return Compile("who am I")
+        def announce(self) -> tuple[Compile, ...]:
+            return (Compile("who am I"),)
 
         def announced(self, work: Compile, outcome: str) -> tuple[Any, ...]:
             facts = self.abandon(told, AbandonReason.TOOL_FAILURE, outcome)
