@@ -47,3 +47,5 @@ class SubmitCandidate(Model):
     author: str = Field(default="", max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")
     """Kept in the evidence as a claim: nobody has signed it."""
     note: str = Field(default="", max_length=2000)
+    nonce: str = Field(default="", max_length=64)
+    """Any text: the same file sent again, after it was refused, needs another."""

@@ -4,11 +4,18 @@ import asyncio
 import hashlib
 from typing import TypeVar
 
-from schemas.envelope import Message
-from schemas.events import GoalAccepted, GoalRefused, GoalSteered, SteerRefused
+from schemas.envelope import Message, Recorded
+from schemas.events import (
+    CandidateProposed,
+    CandidateRefused,
+    GoalAccepted,
+    GoalRefused,
+    GoalSteered,
+    SteerRefused,
+)
 from schemas.faults import Transient
 from schemas.ids import request_id
-from schemas.requests import GOAL_STEERED, GOAL_SUBMITTED
+from schemas.requests import CANDIDATE_SUBMITTED, GOAL_STEERED, GOAL_SUBMITTED
 from services.console.endpoints import open_bus, open_log
 from services.evidence.log import Log
 from services.runtime.settings import Settings
@@ -16,7 +23,7 @@ from services.runtime.settings import Settings
 ANSWER_TIMEOUT_S = 30.0
 POLL_S = 0.1
 
-Answer = GoalAccepted | GoalRefused | GoalSteered | SteerRefused
+Answer = GoalAccepted | GoalRefused | GoalSteered | SteerRefused | CandidateProposed | CandidateRefused
 A = TypeVar("A", bound=Answer)
 
 
@@ -28,25 +35,36 @@ async def submit_goal(settings: Settings, goal_id: str, body: bytes) -> GoalAcce
             if _answers(recorded.fact, subject, body):
                 known: GoalAccepted | GoalRefused = recorded.fact
                 return known
-        return await _ask(settings, log, subject, body, answers)
+        answered: Recorded[GoalAccepted | GoalRefused] = await _ask(settings, log, subject, body, answers)
+        return answered.fact
 
 
 async def steer_goal(settings: Settings, goal_id: str, body: bytes) -> GoalSteered | SteerRefused:
     """The desk's answer to a steer."""
     async with open_log(settings) as log:
-        return await _ask(settings, log, f"{GOAL_STEERED}.{goal_id}", body, (GoalSteered, SteerRefused))
+        answers, subject = (GoalSteered, SteerRefused), f"{GOAL_STEERED}.{goal_id}"
+        answered: Recorded[GoalSteered | SteerRefused] = await _ask(settings, log, subject, body, answers)
+        return answered.fact
 
 
-async def _ask(settings: Settings, log: Log, subject: str, body: bytes, answers: tuple[type[A], ...]) -> A:
+async def submit_candidate(
+    settings: Settings, goal_id: str, body: bytes
+) -> Recorded[CandidateProposed | CandidateRefused]:
+    """The desk's answer to a kernel; the id of what was admitted is the candidate's."""
+    async with open_log(settings) as log:
+        answers = (CandidateProposed, CandidateRefused)
+        return await _ask(settings, log, f"{CANDIDATE_SUBMITTED}.{goal_id}", body, answers)
+
+
+async def _ask(settings: Settings, log: Log, subject: str, body: bytes, answers: tuple[type[A], ...]) -> Recorded[A]:
     position = (await log.head()).position
     async with open_bus(settings) as bus:
         await bus.publish(Message(subject, {}, body), request_id(subject, body))
     for _ in range(int(ANSWER_TIMEOUT_S / POLL_S)):
         async for recorded in log.read(position, types=answers):
             position = recorded.position
-            answer: A = recorded.fact
-            if _answers(answer, subject, body):
-                return answer
+            if _answers(recorded.fact, subject, body):
+                return recorded
         await asyncio.sleep(POLL_S)
     raise Transient(
         f"no answer within {ANSWER_TIMEOUT_S:.0f} s; is the librarian running? `assay status` and `assay logs` tell. "
@@ -55,4 +73,5 @@ async def _ask(settings: Settings, log: Log, subject: str, body: bytes, answers:
 
 
 def _answers(fact: Answer, subject: str, body: bytes) -> bool:
-    return fact.request.subject == subject and fact.request.sha256 == hashlib.sha256(body).hexdigest()
+    request = fact.request  # a proposer's candidate has none
+    return request is not None and (request.subject, request.sha256) == (subject, hashlib.sha256(body).hexdigest())

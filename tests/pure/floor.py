@@ -435,7 +435,10 @@ class Floor:
 
     def play(self) -> "Floor":
         """The whole goal, to its end."""
-        self.search()
+        return self.search().play_finals()
+
+    def play_finals(self) -> "Floor":
+        """From finals due to the goal's end."""
         for nominated in self.nominate():
             self.prove(nominated)
         if self.unanswered(RaceDue):

@@ -16,6 +16,7 @@ from schemas.faults import Misconfigured
 from schemas.goal import Shape
 from schemas.verdict import Judgement
 from schemas.work import Kernel
+from services.console.commands import candidate_submit
 from services.console.commands.events import get
 from services.console.commands.workload import find
 from services.console.endpoints import open_log, open_views
@@ -42,11 +43,20 @@ from services.runtime.settings import read_settings
 
 app = typer.Typer(no_args_is_help=True, help="What was tried; and judge one file with no bus and no database.")
 
+app.command("submit")(candidate_submit.submit)
+
+
+def _outsider(author: str) -> str:
+    """Who made it, where that was none of Assay's proposers."""
+    return "" if author.startswith("assay/") else author
+
+
 COLUMNS = (
     Column("candidate_id", "candidate"),
     Column("goal_id", "goal"),
     Column("generation", "generation"),
     Column("strategy", "strategy"),
+    Column("author", "author", _outsider),
     Column("variant", "variant"),
     Column("status", "status"),
     Column("search_ratio", "ratio (search)", "{:.3f}×".format),
@@ -94,11 +104,13 @@ def show(candidate_id: CandidateArgument, output: OutputOption = Format.TEXT) ->
     """
 
     async def run() -> dict[str, Any]:
-        async with open_views() as views:
+        async with open_views() as views, open_log() as log:
             found = await views.candidates(candidate_id=await candidate_named(views, candidate_id))
+            proposed = await log.get(found[0]["candidate_id"]) if found else None
         if not found:
             raise Misconfigured(f"no candidate {candidate_id}; `assay candidate list` shows them")
-        return plain(found[0])
+        note = proposed.fact.note if proposed and isinstance(proposed.fact, CandidateProposed) else ""
+        return plain(found[0]) | {"note": note}
 
     record = asyncio.run(run())
     emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))

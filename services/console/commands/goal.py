@@ -1,41 +1,41 @@
 """`assay goal`: state a goal, watch it, steer it."""
 
 import asyncio
-import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from schemas.enums import SteerAction
-from schemas.events import GoalRefused, Problem, SteerRefused
+from schemas.events import GoalRefused
 from schemas.faults import Misconfigured
 from schemas.goal import parse_duration
 from schemas.ids import is_token
-from schemas.requests import SteerGoal
 from services.console import goal_file
-from services.console.asking import steer_goal, submit_goal
+from services.console.asking import submit_goal
+from services.console.commands import goal_steering
+from services.console.commands.goal_steering import GoalArgument, ReasonOption, steer_and_say
 from services.console.endpoints import open_log, open_views
-from services.console.exits import Exit, exit_with
+from services.console.exits import exit_with
 from services.console.output import (
     Column,
     Format,
     OutputOption,
     emit_page,
     emit_record,
-    emit_records,
     plain,
     say,
     stdout,
 )
+from services.console.refusals import end_refused
 from services.console.waiting import read_routes, waits_for
 from services.console.watch import watch_goal
 from services.runtime.settings import read_settings
 
 app = typer.Typer(no_args_is_help=True, help="State a goal, watch it, steer it.")
 
-GoalArgument = Annotated[str, typer.Argument(help="The goal's id.")]
-ReasonOption = Annotated[str, typer.Option(help="Why; recorded in the evidence.")]
+app.command("extend")(goal_steering.extend)
+app.command("steer")(goal_steering.steer)
 
 
 @app.command()
@@ -62,38 +62,12 @@ def submit(
         raise Misconfigured(f"--id {chosen!r}: use 1 to 64 letters, digits, - and _")
     accepted = asyncio.run(submit_goal(read_settings(), chosen, goal_file.request_body(goal)))
     if isinstance(accepted, GoalRefused):
-        _show_refusal(f"goal {chosen} was refused", accepted.problems, output)
+        end_refused(f"goal {chosen} was refused", accepted.problems, output)
     if not watch:
         emit_record({"goal_id": chosen, "status": "accepted"}, output, lambda: stdout().print(chosen))
         return
     say(f"goal {chosen} accepted")
     exit_with(watch_goal(chosen, output, None))
-
-
-def _show_refusal(what: str, problems: tuple[Problem, ...], output: Format) -> None:
-    if output is not Format.TEXT:
-        emit_records([problem.model_dump(mode="json") for problem in problems], output, PROBLEM_COLUMNS, "")
-    say(what)
-    for problem in problems:
-        say(f"  {problem.path}: {problem.message}" + (f" ({problem.hint})" if problem.hint else ""))
-    exit_with(Exit.FAILED)
-
-
-PROBLEM_COLUMNS = (Column("path", "where"), Column("message", "what"), Column("hint", "hint"))
-
-
-def _steer(goal_id: str, action: SteerAction, reason: str, output: Format) -> None:
-    if not is_token(goal_id):
-        raise Misconfigured(f"{goal_id!r} is no goal id; `assay goal list` shows them")
-    body = SteerGoal(action=action, reason=reason, nonce=secrets.token_hex(8)).model_dump_json().encode()
-    answer = asyncio.run(steer_goal(read_settings(), goal_id, body))
-    if isinstance(answer, SteerRefused):
-        _show_refusal(f"goal {goal_id} was not steered", answer.problems, output)
-    emit_record(
-        {"goal_id": goal_id, "action": action.value, "reason": reason},
-        output,
-        lambda: stdout().print(f"{goal_id}: {action.value} recorded"),
-    )
 
 
 @app.command()
@@ -104,7 +78,7 @@ def pause(
 
     Example: assay goal pause my-goal --reason "the machine is needed"
     """
-    _steer(goal_id, SteerAction.PAUSE, reason, output)
+    steer_and_say(goal_id, SteerAction.PAUSE, reason, output)
 
 
 @app.command()
@@ -115,7 +89,7 @@ def resume(
 
     Example: assay goal resume my-goal
     """
-    _steer(goal_id, SteerAction.RESUME, reason, output)
+    steer_and_say(goal_id, SteerAction.RESUME, reason, output)
 
 
 @app.command()
@@ -126,7 +100,7 @@ def stop(
 
     Example: assay goal stop my-goal --reason "good enough"
     """
-    _steer(goal_id, SteerAction.STOP, reason, output)
+    steer_and_say(goal_id, SteerAction.STOP, reason, output)
 
 
 @app.command()
@@ -137,7 +111,7 @@ def cancel(
 
     Example: assay goal cancel my-goal --reason "wrong shapes"
     """
-    _steer(goal_id, SteerAction.CANCEL, reason, output)
+    steer_and_say(goal_id, SteerAction.CANCEL, reason, output)
 
 
 @app.command()
