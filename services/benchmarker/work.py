@@ -109,13 +109,13 @@ class Station:
         calibration = self.calibration
         for comparison in _comparisons_of(outcome):
             self._follow(work, comparison)
-        if isinstance(work, Calibrate) or calibration is None or calibration is before:
+        if isinstance(work, Observe | Calibrate) or calibration is None or calibration is before:
             return outcome
         return Recalibrated(outcome, self._profile_from(calibration))
 
     def _follow(self, work: Work, comparison: Comparison) -> None:
         """The epoch knows the baseline times of `comparison`. In a new one nothing is known of the machine's noise."""
-        if isinstance(work, Calibrate) or _is_null(work.task):
+        if isinstance(work, Observe | Calibrate) or _is_null(work.task):
             return
         before = self.epoch.number
         for row in comparison.shapes:
