@@ -100,14 +100,14 @@ def _goal(rng: np.random.Generator) -> Simulated:
 def _generation(rng: np.random.Generator, first: int, size: int) -> dict[UUID, CandidateState]:
     """Screened, then halved as the curator halves."""
     members = {
-        UUID(int=first + n): CandidateState({}, end=End.MEASURED, ratios=(_ratio(rng, SCREEN_QUADS),))
+        UUID(int=first + n): CandidateState({}, "", end=End.MEASURED, ratios=(_ratio(rng, SCREEN_QUADS),))
         for n in range(size)
     }
     for round_ in range(1, ROUNDS + 1):
         for id_ in contestants(members, round_):
             before = members[id_]
             ratios = (*before.ratios, _ratio(rng, QUADS_PER_PAIR))
-            members[id_] = CandidateState({}, end=End.MEASURED, ratios=ratios)
+            members[id_] = CandidateState({}, "", end=End.MEASURED, ratios=ratios)
     return members
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kernel_lab.spaces.installed import load_spaces
 from schemas.faults import Misconfigured
 from services.console.commands.candidate import COLUMNS as CANDIDATE_COLUMNS
 from services.console.commands.champion import COLUMNS as LEADERBOARD_COLUMNS
@@ -32,7 +33,6 @@ from services.console.replaying.decisions import Audited, audit_decisions
 from services.console.replaying.publishing import History, publish_history, replay_subject
 from services.evidence.past import World, position_of, read_world
 from services.evidence.view_check import Checked, Projection, check_projection
-from services.proposer.work import load_spaces
 from services.runtime.bus import FACTS_STREAM
 from services.runtime.settings import read_settings
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kernel_lab.spaces.installed import Spaces
 from schemas.ids import GoalId
 from services.console.replaying.curator_audit import CURATED, CuratorAudit
 from services.console.replaying.findings import Finding
 from services.console.replaying.proposer_audit import PROPOSED, ProposerAudit
 from services.evidence.log import Log
 from services.evidence.past import Progress, unreadable
-from services.proposer.terrain import Spaces
 from services.proposer.work import Thinker
 
 DECIDED = frozenset((*CURATED, *PROPOSED))
