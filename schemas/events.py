@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import Field
 
+from schemas.certificate import Certificate
 from schemas.enums import (
     AbandonReason,
     EndedBy,
@@ -552,6 +553,17 @@ class RouteLost(Fact):
         return self.route
 
 
+# ---- who states ----------------------------------------------------------------------------------------------------
+
+
+class KeyCertified(Fact):
+    """A service's key and the bootstrap's word for it. Stated by the service itself before anything that it signs:
+    the certificate proves itself to whoever knows the bootstrap key's fingerprint."""
+
+    TYPE = "key.certified.v1"
+    certificate: Certificate
+
+
 AnyFact = (
     GoalAccepted
     | GoalRefused
@@ -595,6 +607,7 @@ AnyFact = (
     | MachineObserved
     | RouteAvailable
     | RouteLost
+    | KeyCertified
 )
 
 FACTS: dict[str, type[Fact]] = {fact.TYPE: fact for fact in get_args(AnyFact)}

@@ -42,3 +42,8 @@ def due_id(goal_id: str, slot: str, n: int = 0) -> UUID:
 def request_id(subject: str, body: bytes) -> UUID:
     """The id of a raw request, which carries none of its own."""
     return uuid5(NAMESPACE, f"{subject}|{hashlib.sha256(body).hexdigest()}")
+
+
+def certificate_id(fingerprint: str) -> UUID:
+    """The id of the fact that makes a key known: stated at every start, recorded once."""
+    return uuid5(NAMESPACE, f"key|{fingerprint}")

@@ -10,9 +10,10 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from infra.embedded.nats import admin_credentials
-from schemas.faults import Transient
+from schemas.faults import NotAllowed, Transient
+from services.evidence.foreign_log import foreign_log
 from services.evidence.log import Log
-from services.evidence.postgres_log import PostgresLog
+from services.evidence.postgres_log import PostgresLog, Role
 from services.evidence.views import PostgresViews
 from services.runtime.bus import Bus
 from services.runtime.nats_bus import NatsBus
@@ -76,11 +77,32 @@ def alive(pid: int) -> bool:
 
 
 @asynccontextmanager
-async def open_log(settings: Settings | None = None) -> AsyncIterator[Log]:
-    """The log, for reading."""
+async def open_log(settings: Settings | None = None, origin: str | None = None) -> AsyncIterator[Log]:
+    """The log, for reading; given an `origin`, that of the imported log which begins so."""
+    async with open_home(settings) as home:
+        yield await foreign_log(home, origin) if origin else home
+
+
+@asynccontextmanager
+async def open_home(settings: Settings | None = None) -> AsyncIterator[PostgresLog]:
+    """The factory's own log, with what it imported, for reading."""
     log = PostgresLog(find(settings or read_settings()).postgres_dsn)
     try:
         yield log
+    finally:
+        await log.close()
+
+
+@asynccontextmanager
+async def open_recorder(settings: Settings) -> AsyncIterator[PostgresLog]:
+    """The factory's own log, for appending. Raises NotAllowed when the credentials are a reader's."""
+    found = find(settings)
+    log = PostgresLog(found.postgres_dsn, Role.RECORDER if found.pid is not None else None)
+    try:
+        await log.require_schema()
+        yield log
+    except NotAllowed as error:
+        raise NotAllowed(f"{error}; this appends to the log, so ASSAY_POSTGRES_DSN must be the recorder's") from error
     finally:
         await log.close()
 

@@ -17,6 +17,7 @@ from services.console.commands import (
     events,
     factory,
     goal,
+    key,
     lessons,
     lineage,
     machine,
@@ -40,6 +41,7 @@ app.add_typer(goal.app, name="goal")
 app.add_typer(candidate.app, name="candidate")
 app.add_typer(champion.app, name="champion")
 app.add_typer(events.app, name="events")
+app.add_typer(key.app, name="key")
 app.add_typer(machine.app, name="machine")
 app.add_typer(workload.app, name="workload")
 app.add_typer(parked.app, name="parked")

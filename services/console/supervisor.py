@@ -14,10 +14,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from infra.bootstrap.keys import bootstrap_keys, key_file
 from infra.bootstrap.nats import bootstrap_nats
 from infra.bootstrap.postgres import DATABASE, READER_ROLE, RECORDER_ROLE, bootstrap_postgres
 from infra.embedded.nats import EmbeddedNats
@@ -164,6 +166,7 @@ class Supervisor:
             await server.stop()
 
     async def _bootstrap(self, postgres: EmbeddedPostgres, nats: EmbeddedNats) -> None:
+        bootstrap_keys(self._settings.keys, SERVICES, datetime.now(UTC))
         await bootstrap_postgres(postgres.dsn())
         user, password = nats.credentials("admin")
         as_admin = {"nats_url": nats.url, "nats_user": user, "nats_password": SecretStr(password)}
@@ -193,6 +196,7 @@ class Supervisor:
         """What a service is told: its own bus user, and the log only if it may read or record."""
         own = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
         own |= environment_of(self._settings) | nats.environment(service)
+        own["ASSAY_SIGNING_KEY"] = str(key_file(self._settings.keys.absolute(), service))
         match service:
             case "librarian":
                 own["ASSAY_POSTGRES_DSN"] = postgres.dsn(RECORDER_ROLE, DATABASE)

@@ -7,8 +7,8 @@ from datetime import datetime
 from uuid import UUID
 
 from schemas.faults import Broken
+from schemas.framing import frame_kept, kept, unframe
 from services.evidence.chain import link
-from services.evidence.framing import frame_kept, kept, unframe
 from services.evidence.log import Duplicate, Head, Incoming, Row
 from services.evidence.rows import Derived, derive_from
 

@@ -8,7 +8,7 @@ Byte layout of one link, all integers big-endian:
     epoch         u32 length, then UTF-8
     stream_seq    u64
     recorded_at   i64        microseconds since 1970-01-01T00:00:00Z, the precision Postgres stores
-    raw           u64 length, then the bytes (framing.py)
+    raw           u64 length, then the bytes (schemas/framing.py)
 
 A chain catches edits. Only checkpoints kept outside the database catch a cut tail with a rewritten head, or a history
 rewritten from some row to the end (event-backbone.md, Postgres).

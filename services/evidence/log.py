@@ -57,6 +57,16 @@ class Row:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """Neighbouring rows that a partial copy of a log does not hold."""
+
+    first: int
+    last: int
+    hash: bytes
+    """The chain's after `last`: it commits to everything left out, and whoever has those rows can check them."""
+
+
+@dataclass(frozen=True)
 class Duplicate:
     epoch: str
     stream_seq: int
@@ -75,8 +85,22 @@ class Appended:
     head: Head
 
 
+@dataclass(frozen=True)
+class Import:
+    """A copy of another log, or of a part of it, that was taken in here."""
+
+    origin: str
+    head: Head
+    """Where the other log ended when it was exported."""
+    partial: bool
+
+
 class Log(Protocol):
     """Only the librarian appends; proposer, librarian and console read."""
+
+    async def origin(self) -> str:
+        """Which log this is: the identity that its own rows carry."""
+        ...
 
     async def head(self) -> Head: ...
 
@@ -95,11 +119,18 @@ class Log(Protocol):
         goal_id: str | None = None,
         types: tuple[type[Fact], ...] = (),
     ) -> AsyncIterator[Recorded[Any]]:
-        """Parsed facts with `after < position <= upto`, ascending. Unparseable rows are skipped."""
+        """Parsed facts of this log's own origin with `after < position <= upto`, ascending.
+
+        Unparseable rows are skipped, and so is what was imported from elsewhere: nobody's folds mix two factories.
+        """
         ...
 
     def rows(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Row]:
-        """Stored rows, ascending, for `verify` and export."""
+        """Stored rows of every origin, ascending, for `verify` and export."""
+        ...
+
+    def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
+        """`rows`, and what lies between them when this is a partial copy."""
         ...
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
@@ -111,10 +142,14 @@ class Log(Protocol):
         ...
 
     async def census(self, upto: int | None = None) -> Mapping[str | None, int]:
-        """How many rows there are of each type string; None stands for rows that are no fact."""
+        """How many rows of this log's own there are of each type string; None stands for rows that are no fact."""
         ...
 
     async def duplicates(self) -> tuple[Duplicate, ...]: ...
+    async def imports(self) -> tuple[Import, ...]:
+        """The other logs of which rows were imported here, one entry each."""
+        ...
+
     async def refuses(self, data: str) -> bool:
         """True when the store cannot hold `data` as JSON, so that its row is rightly blank."""
         ...

@@ -10,7 +10,7 @@ from schemas.envelope import Recorded
 from schemas.events import Fact
 from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read
 from services.evidence.chain import GENESIS
-from services.evidence.log import Appended, Duplicate, Head, Incoming, Row
+from services.evidence.log import Appended, Duplicate, Head, Import, Incoming, LeftOut, Row
 from services.evidence.rows import recorded
 from services.evidence.stored_types import stored_types
 
@@ -25,6 +25,9 @@ class MemoryLog:
         self._rows: list[Row] = []
         self._duplicates: list[Duplicate] = []
         self._by_id: dict[UUID, Row] = {}
+
+    async def origin(self) -> str:
+        return self._origin
 
     async def head(self) -> Head:
         return self._head
@@ -60,6 +63,10 @@ class MemoryLog:
         for row in self._rows[after:upto]:
             yield row
 
+    async def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
+        async for row in self.rows(upto=upto):
+            yield row
+
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
         row = self._by_id.get(event_id)
         return recorded(row.position, row.raw, row.recorded_at) if row else None
@@ -73,6 +80,10 @@ class MemoryLog:
 
     async def duplicates(self) -> tuple[Duplicate, ...]:
         return tuple(self._duplicates)
+
+    async def imports(self) -> tuple[Import, ...]:
+        """Memory takes nothing in."""
+        return ()
 
     async def refuses(self, data: str) -> bool:  # noqa: ARG002  the port asks for it
         """Memory stores anything."""

@@ -1,4 +1,4 @@
-"""Did every measured candidate come the whole way? (architecture.md, The path of a goal.)"""
+"""Did every candidate come the whole way? (architecture.md, The path of a goal.)"""
 
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -14,13 +14,23 @@ class Step(Flag):
     PROPOSED = auto()
     COMPILED = auto()
     VERIFIED = auto()
+    NOMINATED = auto()
+    PROVEN = auto()
 
 
 STEPS = {
     "candidate.proposed": Step.PROPOSED,
     "candidate.compiled": Step.COMPILED,
     "candidate.verified": Step.VERIFIED,
+    "finalist.nominated": Step.NOMINATED,
+    "finalist.proven": Step.PROVEN,
 }
+NEEDS = {
+    "candidate.measured": ("candidate.proposed", "candidate.compiled", "candidate.verified"),
+    "finalist.proven": ("candidate.proposed", "candidate.compiled", "candidate.verified", "finalist.nominated"),
+    "champion.crowned": ("candidate.proposed", "candidate.compiled", "candidate.verified", "finalist.proven"),
+}
+"""What must be recorded of a candidate before this is said of it."""
 LIBRARIAN = "assay/librarian/"
 """Beginning of the source of what the desk states."""
 TERMINAL = frozenset({"candidate.measured", "candidate.rejected", "candidate.abandoned"})
@@ -40,6 +50,7 @@ class Paths:
 
     def __init__(self) -> None:
         self._accepted: set[str] = set()
+        self._raced: set[str] = set()
         self._due: set[tuple[str, int]] = set()
         self._candidates: dict[UUID, _Candidate] = {}
         self.late = 0
@@ -52,34 +63,42 @@ class Paths:
     def candidates(self) -> int:
         return len(self._candidates)
 
-    def follow(self, row: Row, kind: str) -> str | None:
-        """`row` is the next step of its goal; says what is wrong when it cannot be."""
+    def follow(self, row: Row, kind: str, *, whole: bool = True) -> str | None:
+        """`row` is the next step of its goal; says what is wrong when it cannot be. Not `whole`: steps may be among
+        the rows that this copy leaves out, so their absence proves nothing."""
         if row.goal_id is None:
             return None
         if kind == "goal.accepted":
             self._accepted.add(row.goal_id)
+        elif kind == "race.finished":
+            self._raced.add(row.goal_id)
         elif kind == "generation.due" and row.generation is not None:
             self._due.add((row.goal_id, row.generation))
-        elif row.candidate_id is not None and (kind in STEPS or kind in TERMINAL):
-            return self._candidate(row, row.goal_id, row.candidate_id, kind)
+        elif row.candidate_id is not None and (kind in STEPS or kind in TERMINAL or kind in NEEDS):
+            return self._candidate(row, row.goal_id, row.candidate_id, kind, whole=whole)
         return None
 
-    def _candidate(self, row: Row, goal_id: str, candidate_id: UUID, kind: str) -> str | None:
+    def _candidate(self, row: Row, goal_id: str, candidate_id: UUID, kind: str, *, whole: bool) -> str | None:
         candidate = self._candidates.setdefault(candidate_id, _Candidate())
+        lacking = self._lacking(candidate, goal_id, row.generation, kind) if whole else ()
+        if lacking:
+            return f"{kind} is said of candidate {candidate_id} without {', '.join(lacking)}"
         candidate.steps |= STEPS.get(kind, Step.NOTHING)
         candidate.submitted |= is_submission(row, kind)
-        if kind == "candidate.measured" and (lacking := self._lacking(candidate, goal_id, row.generation)):
-            return f"candidate {candidate_id} is measured without {lacking}"
         return self._settle(candidate, candidate_id, row.causation_id) if kind in TERMINAL else None
 
-    def _lacking(self, candidate: _Candidate, goal_id: str, generation: int | None) -> str:
-        lacking = [kind for kind, step in STEPS.items() if step not in candidate.steps]
+    def _lacking(self, candidate: _Candidate, goal_id: str, generation: int | None, kind: str) -> list[str]:
+        if kind not in NEEDS:
+            return []
+        lacking = [need for need in NEEDS[kind] if STEPS[need] not in candidate.steps]
         due = generation is not None and (goal_id, generation) in self._due
-        if not (due or candidate.submitted):
+        if kind == "candidate.measured" and not (due or candidate.submitted):
             lacking.append("generation.due")
+        if kind == "champion.crowned" and goal_id not in self._raced:
+            lacking.append("race.finished")
         if goal_id not in self._accepted:
             lacking.append("goal.accepted")
-        return ", ".join(lacking)
+        return lacking
 
     def _settle(self, candidate: _Candidate, candidate_id: UUID, cause: UUID | None) -> str | None:
         """The first terminal fact counts. A later one is late, unless it answers the same question again."""

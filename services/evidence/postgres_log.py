@@ -13,14 +13,15 @@ import asyncpg
 from schemas.envelope import Recorded
 from schemas.events import Fact
 from schemas.faults import Misconfigured
+from services.evidence import imports_sql
 from services.evidence import postgres_sql as sql
 from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read
-from services.evidence.log import Appended, Duplicate, Head, Incoming, Row
+from services.evidence.log import Appended, Duplicate, Head, Import, Incoming, LeftOut, Row
 from services.evidence.postgres_border import Unstorable, storing, translated
 from services.evidence.rows import blanked, recorded
 from services.evidence.stored_types import stored_types
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """The newest step in `infra/sql/`; a test holds the two together."""
 PAGE_ROWS = 1000
 """Chosen: a page of 4 KB facts is 4 MB."""
@@ -57,8 +58,13 @@ class PostgresLog:
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._opening = asyncio.Lock()
 
+    async def origin(self) -> str:
+        async with self.connection("reading the origin") as connection:
+            _head, origin = _head_and_origin(await connection.fetchrow(sql.HEAD))
+            return origin
+
     async def head(self) -> Head:
-        async with self._connection("reading the head") as connection:
+        async with self.connection("reading the head") as connection:
             head, _origin = _head_and_origin(await connection.fetchrow(sql.HEAD))
             return head
 
@@ -83,29 +89,39 @@ class PostgresLog:
 
     async def rows(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Row]:
         async for record in self._pages(sql.ROW_COLUMNS, sql.Where(upto), after):
-            yield _row(record)
+            yield row_of(record)
+
+    async def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
+        async for row in self.rows(upto=upto):
+            yield row
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
-        async with self._connection("reading an event") as connection:
+        async with self.connection("reading an event") as connection:
             found = await connection.fetchrow(sql.GET, event_id)
         return recorded(found["position"], found["raw"], found["recorded_at"]) if found else None
 
     async def position_of(self, event_id: UUID) -> int | None:
-        async with self._connection("reading an event") as connection:
+        async with self.connection("reading an event") as connection:
             position: int | None = await connection.fetchval(sql.GET, event_id, column=0)
             return position
 
     async def census(self, upto: int | None = None) -> Mapping[str | None, int]:
-        async with self._connection("counting the log") as connection:
+        async with self.connection("counting the log") as connection:
             return {record["type"]: record["count"] for record in await connection.fetch(sql.CENSUS, upto)}
 
     async def duplicates(self) -> tuple[Duplicate, ...]:
-        async with self._connection("reading duplicates") as connection:
+        async with self.connection("reading duplicates") as connection:
             return tuple(Duplicate(**record) for record in await connection.fetch(sql.DUPLICATES))
+
+    async def imports(self) -> tuple[Import, ...]:
+        async with self.connection("reading what was imported") as connection:
+            found = await connection.fetch(imports_sql.IMPORTS)
+        heads = (Head(one["position"], one["epoch"], one["stream_seq"], one["hash"]) for one in found)
+        return tuple(Import(str(one["origin"]), head, one["partial"]) for one, head in zip(found, heads, strict=True))
 
     async def refuses(self, data: str) -> bool:
         """True when Postgres cannot store `data`, so that a row is rightly blank."""
-        async with self._connection("asking for a verdict on one body") as connection:
+        async with self.connection("asking for a verdict on one body") as connection:
             try:
                 with storing():
                     await connection.fetchval("SELECT $1::text::jsonb IS NULL", data)
@@ -120,7 +136,7 @@ class PostgresLog:
 
     async def require_schema(self) -> None:
         """The database has the schema this code knows. Raises Misconfigured when it is older or newer."""
-        async with self._connection("reading the schema version") as connection:
+        async with self.connection("reading the schema version") as connection:
             found: int = await connection.fetchval("SELECT max(version) FROM schema_version")
         if found != SCHEMA_VERSION:
             raise Misconfigured(
@@ -129,13 +145,18 @@ class PostgresLog:
             )
 
     async def _append(self, batch: Sequence[Incoming], insert: "_Insert") -> Appended:
-        async with self._connection("appending") as connection, connection.transaction():
-            head, origin = _head_and_origin(await connection.fetchrow(sql.LOCK_HEAD))
-            appending = _Appending(connection, insert, head, origin, self._clock())
-            return await appending.run(batch)
+        async with self.appending() as (connection, head, origin):
+            return await _Appending(connection, insert, head, origin, self._clock()).run(batch)
 
     @asynccontextmanager
-    async def _connection(self, doing: str) -> AsyncIterator[Connection]:
+    async def appending(self) -> AsyncIterator[tuple[Connection, Head, str]]:
+        """One transaction under the recorder's lock: nobody else appends meanwhile. Gives head and origin."""
+        async with self.connection("appending") as connection, connection.transaction():
+            head, origin = _head_and_origin(await connection.fetchrow(sql.LOCK_HEAD))
+            yield connection, head, origin
+
+    @asynccontextmanager
+    async def connection(self, doing: str) -> AsyncIterator[Connection]:
         with translated(doing):
             pool = await self._open()
             async with pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
@@ -159,7 +180,7 @@ class PostgresLog:
         """Keyset pages: each is one short query, so no snapshot is held while the reader works."""
         while True:
             query, arguments = sql.page(columns, where, after, PAGE_ROWS)
-            async with self._connection("reading the log") as connection:
+            async with self.connection("reading the log") as connection:
                 records = await connection.fetch(query, *arguments)
             for record in records:
                 yield record
@@ -235,6 +256,15 @@ async def _insert(connection: Connection, rows: tuple[Row, ...]) -> tuple[Row, .
     return rows
 
 
+async def insert_rows(connection: Connection, rows: tuple[Row, ...]) -> None:
+    """`rows` are in the table; those that Postgres refuses are there blank."""
+    try:
+        async with connection.transaction():
+            await _insert(connection, rows)
+    except Unstorable:
+        await _insert_each_alone(connection, rows)
+
+
 async def _insert_each_alone(connection: Connection, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """`rows` are in the table; those that Postgres refuses are there blank."""
     return tuple([await _insert_alone(connection, row) for row in rows])
@@ -266,5 +296,6 @@ def _head_and_origin(record: asyncpg.Record | None) -> tuple[Head, str]:
     return head, str(record["origin"])
 
 
-def _row(record: asyncpg.Record) -> Row:
+def row_of(record: "Mapping[str, Any] | asyncpg.Record") -> Row:
+    """The row in a record of its columns."""
     return Row(**{**record, "origin": str(record["origin"])})

@@ -11,11 +11,14 @@ LOCK_HEAD = f"{HEAD} FOR UPDATE"
 ADVANCE_HEAD = "UPDATE head SET position = $1, epoch = $2, stream_seq = $3, hash = $4 WHERE id = 1"
 KNOWN = "SELECT event_id, raw FROM events WHERE origin = (SELECT origin FROM head) AND event_id = ANY($1::uuid[])"
 GET = "SELECT position, raw, recorded_at FROM events WHERE origin = (SELECT origin FROM head) AND event_id = $1"
-CENSUS = "SELECT type, count(*) AS count FROM events WHERE $1::bigint IS NULL OR position <= $1 GROUP BY type"
+CENSUS = """
+SELECT type, count(*) AS count FROM events
+WHERE origin = (SELECT origin FROM head) AND ($1::bigint IS NULL OR position <= $1) GROUP BY type
+"""
 DUPLICATES = "SELECT epoch, stream_seq, event_id, body_sha256, kind FROM duplicates ORDER BY epoch, stream_seq"
 INSERT_DUPLICATE = "INSERT INTO duplicates (epoch, stream_seq, event_id, body_sha256, kind) VALUES ($1, $2, $3, $4, $5)"
 
-_TYPES = {
+ROW_TYPES = {
     "position": "bigint",
     "origin": "uuid",
     "epoch": "text",
@@ -37,17 +40,17 @@ _TYPES = {
     "hash": "bytea",
 }
 FACT_COLUMNS = "position, raw, recorded_at"
-ROW_COLUMNS = ", ".join(_TYPES)
+ROW_COLUMNS = ", ".join(ROW_TYPES)
 INSERT = (
     f"INSERT INTO events ({ROW_COLUMNS}) SELECT * FROM unnest("  # noqa: S608  constant text only
-    + ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(_TYPES.values(), start=1))
+    + ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(ROW_TYPES.values(), start=1))
     + ")"
 )
 
 
 def columns_of(rows: Sequence[Row]) -> list[list[Any]]:
     """The arrays that INSERT takes."""
-    return [[getattr(row, name) for row in rows] for name in _TYPES]
+    return [[getattr(row, name) for row in rows] for name in ROW_TYPES]
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Where:
     goal_id: str | None = None
     types: tuple[str, ...] = ()
     facts_only: bool = False
+    """Only parsed facts of this log's own: a fold of what was imported as well would mix two factories."""
 
 
 def page(columns: str, where: Where, after: int, limit: int) -> tuple[str, list[Any]]:
@@ -73,7 +77,7 @@ def page(columns: str, where: Where, after: int, limit: int) -> tuple[str, list[
             arguments.append(value)
             conditions.append(f"{condition}(${len(arguments)})")
     if where.facts_only:
-        conditions.append("event_id IS NOT NULL")
+        conditions.append("event_id IS NOT NULL AND origin = (SELECT origin FROM head)")
     arguments.append(limit)
     query = (
         f"SELECT {columns} FROM events WHERE {' AND '.join(conditions)} "  # noqa: S608  constant text only

@@ -17,8 +17,8 @@ from uuid import UUID
 from schemas.envelope import FACT_PREFIX, Message, Recorded, decode
 from schemas.events import CandidateProposed
 from schemas.faults import Poison
+from schemas.framing import unframe
 from schemas.ids import NO_GOAL, is_token
-from services.evidence.framing import unframe
 from services.evidence.log import Row
 
 MAX_TYPE_CHARACTERS = 256

@@ -3,61 +3,53 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from uuid import UUID
 
+from schemas.envelope import Message
 from schemas.faults import Broken
-from services.evidence.chain import GENESIS, link
-from services.evidence.framing import unframe
-from services.evidence.log import Duplicate, Head, Log, Row
+from schemas.framing import unframe
+from services.evidence import checkpoints, identities
+from services.evidence.breaks import Break, BreakKind
+from services.evidence.checkpoints import Found
+from services.evidence.log import Duplicate, Head, LeftOut, Log, Row
 from services.evidence.paths import Paths, is_submission
-from services.evidence.rows import Derived, derive, derived_of
+from services.evidence.provenance import Provenance
+from services.evidence.rows import Derived, derive_from, derived_of
 from services.evidence.same_json import same_json
+from services.evidence.succession import Succession
 
 Progress = Callable[[int, int], None]
 """Rows walked, and how many there are."""
 PROGRESS_ROWS = 1000
-RECENT_IDS = 65_536
-"""Chosen: causes are nearly always recent; an older one costs one look-up in the log."""
 ANSWERS_TO_REQUESTS = frozenset({"goal.accepted", "goal.refused", "goal.steered", "steer.refused", "candidate.refused"})
 """Their cause is a raw request on the intake stream, which the log holds inside the fact."""
 
 
-class BreakKind(StrEnum):
-    """What does not hold."""
-
-    MISSING = "missing"
-    """A position is not there."""
-    DIGEST = "digest"
-    """Raw, place, time or predecessor are not those that were hashed."""
-    COLUMN = "column"
-    """A column is not what raw says."""
-    SEQUENCE = "sequence"
-    """A stream sequence is neither a row nor a duplicate, or is both, or runs backwards."""
-    CAUSE = "cause"
-    """A fact names a cause that was not recorded before it."""
-    PATH = "path"
-    """A candidate was measured without the facts that lead there, or one question has two answers."""
-    DUPLICATE = "duplicate"
-    """What is said of a repeated message is not so."""
-    HEAD = "head"
-    """The log does not end where its head says."""
-
-
 @dataclass(frozen=True)
-class Break:
-    """The first place where the log does not hold."""
+class Trust:
+    """What the auditor brings along."""
 
-    position: int
-    kind: BreakKind
-    message: str
+    bootstrap_key: str | None = None
+    """The fingerprint of the key that certifies. Without it a log that was signed anew by somebody else looks sound."""
+    checkpoints: tuple[Found, ...] = ()
+    """Without them a cut tail, or a history rewritten by whoever holds the keys, looks sound."""
+    chain_only: bool = False
+    """Positions, chain, stream sequences, head and checkpoints only: many times faster."""
+
+
+NOTHING_BROUGHT = Trust()
 
 
 @dataclass(frozen=True)
 class Verification:
     """What was walked, and the first break if there is one."""
 
+    origin: str
     rows: int
+    left_out: int
+    """Rows that this copy does not hold, because it is partial."""
+    foreign: int
+    """Rows imported from other logs; each of those logs is verified on its own."""
     unparseable: int
     duplicates: int
     divergent: int
@@ -65,6 +57,12 @@ class Verification:
     candidates: int
     late: int
     """Terminal facts about settled candidates: recorded, counted by no fold."""
+    signed: int
+    unsigned: int
+    bootstrap_key: str | None
+    """The key that every certificate was judged by: the auditor's, or the first one that the log names."""
+    checkpoints: int
+    """Signed checkpoints that agree."""
     head: Head
     first_break: Break | None
 
@@ -72,105 +70,146 @@ class Verification:
     def holds(self) -> bool:
         return self.first_break is None
 
+    @property
+    def is_partial(self) -> bool:
+        return self.left_out > 0
 
-def _unwatched(_row: int, _of: int) -> None:
+
+def unwatched(_row: int, _of: int) -> None:
     """Progress that nobody watches."""
 
 
-async def verify(log: Log, progress: Progress = _unwatched) -> Verification:
+async def verify(log: Log, progress: Progress = unwatched, trust: Trust = NOTHING_BROUGHT) -> Verification:
     """Every row of `log` was walked, up to its end or its first break. May run beside a recorder."""
     head = await log.head()
-    walk = _Walk(log, await log.duplicates())
-    found = await walk.rows_up_to(head, progress)
+    imported = frozenset(one.origin for one in await log.imports())
+    walk = _Walk(log, await log.origin(), imported, await log.duplicates(), trust)
+    found = walk.checkpoints_in_doubt()
+    found = found or await walk.rows_up_to(head, progress)
     found = found or walk.end(head) or await _rows_past_head(log, head)
     return walk.verification(head, found)
 
 
 class _Walk:
-    """State of one pass: flat but for two bits per candidate (paths.py) and the duplicates, which are rare."""
+    """State of one pass: one id per fact, two bits per candidate (paths.py), a few keys, and what is rare."""
 
-    def __init__(self, log: Log, duplicates: tuple[Duplicate, ...]) -> None:
+    def __init__(
+        self, log: Log, origin: str, imported: frozenset[str], duplicates: tuple[Duplicate, ...], trust: Trust
+    ) -> None:
         self._log = log
+        self._origin = origin
+        self._known_origins = imported | {origin}
+        self._trust = trust
         self._duplicates = duplicates
-        self._repeated_seqs = {one.stream_seq for one in duplicates}
         self._repeated_ids = {one.event_id for one in duplicates}
         self._first_bodies: dict[UUID, str] = {}
-        self._recent: dict[UUID, None] = {}
+        self._ids: set[int] = set()
+        self._succession = Succession(duplicates)
         self._paths = Paths()
-        self._position, self._hash, self._epoch, self._seq = 0, GENESIS, "", 0
-        self._unparseable = 0
+        self._provenance = Provenance(trust.bootstrap_key)
+        self._checkpoints = checkpoints.by_position(trust.checkpoints, origin)
+        self._agreed = 0
+        self._rows, self._foreign, self._unparseable = 0, 0, 0
+
+    def checkpoints_in_doubt(self) -> Break | None:
+        """Every checkpoint is about a log that is known here, and a certified librarian signed those about this one."""
+        for one in self._trust.checkpoints:
+            own = one.checkpoint.origin == self._origin
+            wrong = checkpoints.objection(one.checkpoint, self._trust.bootstrap_key if own else None)
+            if wrong:
+                return Break(one.checkpoint.position, BreakKind.CHECKPOINT, f"{one.path.name}: {wrong}")
+        strangers = checkpoints.origins(self._trust.checkpoints) - self._known_origins
+        if strangers:
+            message = f"a checkpoint is about log {min(strangers)}, and this is {self._origin}: it was replaced"
+            return Break(0, BreakKind.CHECKPOINT, message)
+        return None
 
     async def rows_up_to(self, head: Head, progress: Progress) -> Break | None:
-        async for row in self._log.rows(upto=head.position):
-            found = await self._row(row)
+        async for one in self._log.walk(head.position):
+            found = self._succession.skip(one) if isinstance(one, LeftOut) else await self._row(one)
+            found = found or self._checkpoint()
             if found:
                 return found
-            self._pass(row)
-            if row.position % PROGRESS_ROWS == 0:
-                progress(row.position, head.position)
+            if self._succession.position % PROGRESS_ROWS == 0:
+                progress(self._succession.position, head.position)
         return None
 
     def end(self, head: Head) -> Break | None:
-        """The head is where the rows ended."""
-        if self._position != head.position:
-            missing = self._position + 1
-            return Break(missing, BreakKind.MISSING, f"the head is at {head.position} and row {missing} is not there")
-        if self._hash != head.hash:
-            return Break(head.position, BreakKind.HEAD, "the head's hash is not the last row's")
-        unaccounted = self._unaccounted(head.stream_seq + 1)
-        if unaccounted or self._seq > head.stream_seq:
-            return Break(
-                head.position,
-                BreakKind.SEQUENCE,
-                f"the head is at stream sequence {head.stream_seq} and {unaccounted or self._seq} does not fit",
-            )
+        """The head, every checkpoint, every duplicate and every service's key are accounted for."""
+        found = self._succession.end(head)
+        if found:
+            return found
+        past = [one for one in self._checkpoints if one > head.position]
+        if past:
+            name = self._checkpoints[min(past)][0].path.name
+            message = f"{name} was written at position {min(past)}: the end was cut off"
+            return Break(head.position + 1, BreakKind.CHECKPOINT, message)
+        if self._trust.chain_only:
+            return None
+        nameless = self._provenance.end()
+        if nameless:
+            return Break(nameless[0], BreakKind.SIGNATURE, nameless[1])
         return next(self._wrong_duplicates(head), None)
 
     def verification(self, head: Head, found: Break | None) -> Verification:
         return Verification(
-            rows=self._position,
+            origin=self._origin,
+            rows=self._rows,
+            left_out=self._succession.left_out,
+            foreign=self._foreign,
             unparseable=self._unparseable,
             duplicates=len(self._duplicates),
             divergent=sum(one.kind == "divergent" for one in self._duplicates),
             goals=self._paths.goals,
             candidates=self._paths.candidates,
             late=self._paths.late,
+            signed=self._provenance.signed,
+            unsigned=self._provenance.unsigned,
+            bootstrap_key=self._provenance.anchor,
+            checkpoints=self._agreed,
             head=head,
             first_break=found,
         )
 
     async def _row(self, row: Row) -> Break | None:
-        return (
-            self._place(row)
-            or self._digest(row)
-            or await self._columns(row)
-            or self._sequence(row)
-            or await self._cause(row)
-            or self._path(row)
-        )
+        found = self._succession.follows(row)
+        if found:
+            return found
+        own = row.origin == self._origin
+        found = self._succession.sequence(row) if own else self._known(row)
+        if not found and not self._trust.chain_only:
+            found = await self._content(row, own=own)
+        if not found:
+            self._succession.step(row, own=own)
+            self._rows += 1
+            self._foreign += not own
+            self._unparseable += row.event_id is None
+        return found
 
-    def _place(self, row: Row) -> Break | None:
-        expected = self._position + 1
-        if row.position == expected:
+    def _known(self, row: Row) -> Break | None:
+        if row.origin in self._known_origins:
             return None
-        return Break(expected, BreakKind.MISSING, f"row {expected} is not there; the next one is {row.position}")
+        return Break(row.position, BreakKind.ORIGIN, f"the row is of log {row.origin}, which was never imported here")
 
-    def _digest(self, row: Row) -> Break | None:
-        hashed = link(self._hash, row.position, row.origin, row.epoch, row.stream_seq, row.recorded_at, row.raw)
-        if hashed == row.hash:
-            return None
-        return Break(
-            row.position,
-            BreakKind.DIGEST,
-            "the hash does not follow from the row before it, its place, its time of recording and raw",
-        )
-
-    async def _columns(self, row: Row) -> Break | None:
+    async def _content(self, row: Row, *, own: bool) -> Break | None:
+        """What the row says is what its raw says, and it may say so."""
         try:
-            wanted = derive(row.raw)
+            message = unframe(row.raw)
         except Broken as error:
             return Break(row.position, BreakKind.COLUMN, str(error))
-        found = derived_of(row)
+        found = await self._columns(row, message)
+        if found or not own or row.event_id is None:
+            return found
+        kind = _kind(row)
+        found = await self._id(row, kind) or await self._cause(row, kind) or self._path(row, kind)
+        wrong = None if found else self._provenance.follow(row, message)
+        if wrong:
+            return Break(row.position, BreakKind.SIGNATURE, wrong)
+        self._remember(row.event_id, message)
+        return found
+
+    async def _columns(self, row: Row, message: Message) -> Break | None:
+        wanted, found = derive_from(message), derived_of(row)
         wrong = _differing(wanted, found)
         if wrong is None or await self._rightly_blank(wanted, found):
             return None
@@ -181,53 +220,47 @@ class _Walk:
         blank = found == Derived(found.subject)
         return blank and wanted.data is not None and await self._log.refuses(wanted.data)
 
-    def _sequence(self, row: Row) -> Break | None:
-        if self._epoch not in ("", row.epoch):
-            return Break(row.position, BreakKind.SEQUENCE, f"epoch {row.epoch} follows {self._epoch}")
-        if row.stream_seq <= self._seq:
-            message = f"stream sequence {row.stream_seq} follows {self._seq}"
-            return Break(row.position, BreakKind.SEQUENCE, message)
-        if row.stream_seq in self._repeated_seqs:
-            message = f"stream sequence {row.stream_seq} is a row and a duplicate"
-            return Break(row.position, BreakKind.SEQUENCE, message)
-        missing = self._unaccounted(row.stream_seq)
-        if missing is None:
+    async def _id(self, row: Row, kind: str) -> Break | None:
+        assert row.event_id is not None
+        if row.event_id.int in self._ids:
+            return Break(row.position, BreakKind.ID, f"its id {row.event_id} was recorded before")
+        if identities.derived(row, kind):
             return None
-        return Break(row.position, BreakKind.SEQUENCE, f"stream sequence {missing} is neither a row nor a duplicate")
+        message = f"its id {row.event_id} does not follow from the decision that {kind} is"
+        return Break(row.position, BreakKind.ID, message)
 
-    def _unaccounted(self, before: int) -> int | None:
-        """The first sequence after the last row and under `before` that no duplicate accounts for."""
-        return next((seq for seq in range(self._seq + 1, before) if seq not in self._repeated_seqs), None)
-
-    async def _cause(self, row: Row) -> Break | None:
+    async def _cause(self, row: Row, kind: str) -> Break | None:
         cause = row.causation_id
-        if cause is None or cause in self._recent or _answers_a_request(row):
+        if cause is None or cause.int in self._ids or _answers_a_request(row, kind) or self._succession.left_out:
             return None
         recorded_at = await self._log.position_of(cause)
-        if recorded_at is not None and recorded_at < row.position:
-            return None
         where = "nowhere" if recorded_at is None else f"at {recorded_at}"
         return Break(row.position, BreakKind.CAUSE, f"its cause {cause} is recorded {where}")
 
-    def _path(self, row: Row) -> Break | None:
-        wrong = self._paths.follow(row, _kind(row))
+    def _path(self, row: Row, kind: str) -> Break | None:
+        wrong = self._paths.follow(row, kind, whole=not self._succession.left_out)
         return Break(row.position, BreakKind.PATH, wrong) if wrong else None
 
-    def _pass(self, row: Row) -> None:
-        """`row` holds: it is what the next one is judged against."""
-        self._position, self._hash, self._epoch, self._seq = row.position, row.hash, row.epoch, row.stream_seq
-        if row.event_id is None:
-            self._unparseable += 1
-            return
-        if row.event_id in self._repeated_ids:
-            self._first_bodies[row.event_id] = hashlib.sha256(unframe(row.raw).body).hexdigest()
-        self._recent[row.event_id] = None
-        if len(self._recent) > RECENT_IDS:
-            del self._recent[next(iter(self._recent))]
+    def _remember(self, event_id: UUID, message: Message) -> None:
+        """What later rows and the duplicates are judged against."""
+        self._ids.add(event_id.int)
+        if event_id in self._repeated_ids:
+            self._first_bodies[event_id] = hashlib.sha256(message.body).hexdigest()
+
+    def _checkpoint(self) -> Break | None:
+        """A checkpoint written here says the same hash."""
+        for one in self._checkpoints.get(self._succession.position, ()):
+            if one.checkpoint.chain != self._succession.hash:
+                message = f"{one.path.name} has another hash: history was written anew at or before this position"
+                return Break(self._succession.position, BreakKind.CHECKPOINT, message)
+            self._agreed += 1
+        return None
 
     def _wrong_duplicates(self, head: Head) -> Iterator[Break]:
+        if self._succession.left_out:
+            return
         for one in self._duplicates:
-            if one.stream_seq > head.stream_seq:
+            if one.epoch == head.epoch and one.stream_seq > head.stream_seq:
                 continue  # recorded after this walk began
             first = self._first_bodies.get(one.event_id)
             kind = "same_body" if first == one.body_sha256 else "divergent"
@@ -256,8 +289,7 @@ def _differing(wanted: Derived, found: Derived) -> str | None:
     return None if same_json(wanted.data, found.data) else "data"
 
 
-def _answers_a_request(row: Row) -> bool:
-    kind = _kind(row)
+def _answers_a_request(row: Row, kind: str) -> bool:
     return kind in ANSWERS_TO_REQUESTS or is_submission(row, kind)
 
 

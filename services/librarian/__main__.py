@@ -7,6 +7,7 @@ from services.evidence.leadership import PostgresLeadership
 from services.evidence.postgres_log import PostgresLog
 from services.evidence.views import PostgresViews
 from services.librarian.catalogue import compose_catalogue
+from services.librarian.notary import Notary
 from services.librarian.term import Office, Term
 from services.runtime.bus import GOALS_BUCKET, PRESENCE_BUCKET
 from services.runtime.goal_view import GoalView
@@ -53,7 +54,15 @@ async def _office(process: Hosted, memory: PostgresLog, views: PostgresViews, le
         ack_wait_s=settings.ack_wait_s,
         fetch_timeout_s=settings.fetch_timeout_s,
         presence_ttl_s=settings.presence_ttl_s,
+        notary=_notary(process),
     )
+
+
+def _notary(process: Hosted) -> Notary | None:
+    settings = process.settings
+    if process.key is None:
+        return None
+    return Notary(process.key, settings.checkpoints, settings.checkpoint_every_s, process.stamp.now)
 
 
 async def _terms(office: Office, process: Hosted) -> None:

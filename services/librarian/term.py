@@ -16,7 +16,7 @@ from uuid import UUID
 import structlog
 
 from schemas.envelope import Draft
-from schemas.events import RouteAvailable
+from schemas.events import ChampionCrowned, RouteAvailable
 from schemas.faults import Transient
 from schemas.ids import GoalId, due_id
 from services.evidence.goal_parts import GoalPhase
@@ -26,6 +26,7 @@ from services.evidence.log import Log
 from services.evidence.views import Views
 from services.librarian import curator, desk, timekeeper
 from services.librarian.goal_checks import Catalogue
+from services.librarian.notary import Notary
 from services.librarian.recorder import Recording, record
 from services.librarian.refold import refold
 from services.runtime.bus import FACTS_STREAM, FULL, INTAKE_STREAM, Bucket, Bus, Delivery, PubAck
@@ -63,6 +64,8 @@ class Office:
     ack_wait_s: float
     fetch_timeout_s: float
     presence_ttl_s: float
+    notary: Notary | None = None
+    """Nobody writes checkpoints where there is no signing key."""
 
 
 class Term:
@@ -98,8 +101,8 @@ class Term:
         return term
 
     async def serve(self) -> None:
-        """Records, decides, answers and keeps time until one of them meets a fault, which is raised."""
-        await first_fault(self._record(), self._view(), self._serve_desk(), self._keep_time())
+        """Records, decides, answers, keeps time and attests until one of them meets a fault, which is raised."""
+        await first_fault(self._record(), self._view(), self._serve_desk(), self._keep_time(), self._attest())
 
     # ---- recorder and curator --------------------------------------------------------------------------------------
 
@@ -118,6 +121,8 @@ class Term:
         touched = dict.fromkeys(recorded.fact.about_goal for recorded in recording.facts)
         await self._mark([goal_id for goal_id in touched if goal_id is not None])
         await self.decide()
+        if self._office.notary and any(isinstance(recorded.fact, ChampionCrowned) for recorded in recording.facts):
+            self._office.notary.ask()
         await self._unviewed.put(recording)
 
     async def decide(self) -> None:
@@ -160,6 +165,16 @@ class Term:
                 waiting.append(self._unviewed.get_nowait())
             facts = [recorded for recording in waiting for recorded in recording.facts]
             await self._office.views.apply(facts, waiting[-1].appended.head.position)
+
+    async def _attest(self) -> None:
+        notary = self._office.notary
+        if notary is None:
+            await asyncio.Event().wait()  # a task that ends would end the term
+            return
+        try:
+            await notary.keep(self._office.log)
+        finally:
+            await notary.attest(self._office.log)  # the end of a term, too, is written down
 
     # ---- desk ------------------------------------------------------------------------------------------------------
 
@@ -234,7 +249,7 @@ class Term:
         goal_id = draft.fact.about_goal
         root = due_id(goal_id, "accept") if goal_id else None
         envelope = self._office.stamp.stating(draft, root, trace_of(root) if root else None)
-        return await publish(self._office.bus, envelope, self._office.metrics)
+        return await publish(self._office.bus, self._office.stamp, envelope, self._office.metrics)
 
 
 def standing_of(goal: GoalState | None) -> GoalStanding:

@@ -143,7 +143,7 @@ class Handler:
 
     async def _publish(self, facts: Facts, cause: Envelope[Fact]) -> None:
         for draft in facts:
-            await publish(self.bus, self.stamp.answering(draft, cause), self.metrics)
+            await publish(self.bus, self.stamp, self.stamp.answering(draft, cause), self.metrics)
 
     async def _abandon(self, cause: Envelope[Fact], reason: AbandonReason, message: str) -> None:
         self.metrics.abandoned.inc()

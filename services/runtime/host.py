@@ -108,7 +108,7 @@ async def announce(handler: Handler, fresh_id: Callable[[], UUID]) -> None:
     for work in core.announce():
         outcome = await _announced(handler, work)
         for draft in [Draft(fresh_id(), fact, None) for fact in core.announced(work, outcome)]:
-            await publish(handler.bus, handler.stamp.stating(draft), handler.metrics)
+            await publish(handler.bus, handler.stamp, handler.stamp.stating(draft), handler.metrics)
 
 
 async def _announced(handler: Handler, work: Any) -> Any:

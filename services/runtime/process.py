@@ -16,14 +16,18 @@ from typing import Any, NoReturn, TypeVar
 
 import structlog
 
-from schemas.faults import Fault, NotAllowed
+from schemas.envelope import Draft
+from schemas.events import KeyCertified
+from schemas.faults import Fault, Misconfigured, NotAllowed
+from schemas.ids import certificate_id
 from services.runtime.bus import Bus
 from services.runtime.health import Health, HealthServer, RunFile
 from services.runtime.metrics import Metrics
 from services.runtime.nats_bus import NatsBus
 from services.runtime.nats_link import refusal
 from services.runtime.settings import Settings, read_settings
-from services.runtime.stating import Stamp
+from services.runtime.signing import ServiceKey
+from services.runtime.stating import Stamp, publish, unsigned
 from services.runtime.telemetry import start_logging
 
 CLOSED_CHECK_S = 1.0
@@ -44,15 +48,19 @@ class Hosted:
     health: Health
     stop: asyncio.Event
     """Set by SIGTERM and SIGINT: take nothing new, finish, leave."""
+    key: ServiceKey | None = None
 
     @property
     def stamp(self) -> Stamp:
-        return Stamp(f"assay/{self.name}/{self.settings.copy_id}", _now, secrets.token_hex)
+        sign = self.key.sign if self.key else unsigned
+        return Stamp(f"assay/{self.name}/{self.settings.copy_id}", _now, secrets.token_hex, sign)
 
 
 @asynccontextmanager
 async def hosted(name: str, settings: Settings) -> AsyncIterator[Hosted]:
-    """Connected, listening for signals, with `/metrics`, `/livez` and `/readyz` served; all closed at the end."""
+    """Connected, its key stated, listening for signals, with `/metrics`, `/livez` and `/readyz` served; all closed at
+    the end. Raises Misconfigured when the signing key is damaged or another service's."""
+    key = _signing_key(name, settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,9 +72,11 @@ async def hosted(name: str, settings: Settings) -> AsyncIterator[Hosted]:
     run_file = RunFile(settings.run_dir, name, settings.copy_id, server.port)
     ticking = asyncio.create_task(health.ticking())
     watching = asyncio.create_task(_stop_when_closed(bus, stop))
+    process = Hosted(name, settings, bus, metrics, health, stop, key)
     try:
         with _explained(bus, settings):
-            yield Hosted(name, settings, bus, metrics, health, stop)
+            await unless_stopped(_state_key(process), stop)
+            yield process
     finally:
         ticking.cancel()
         watching.cancel()
@@ -92,6 +102,26 @@ def _explained(bus: Bus, settings: Settings) -> Iterator[None]:
             raise
     if not bus.connected():
         raise NotAllowed(refusal(settings))
+
+
+def _signing_key(name: str, settings: Settings) -> ServiceKey | None:
+    if settings.signing_key is None:
+        log.warning("what this service states is unsigned: ASSAY_SIGNING_KEY is not set")
+        return None
+    key = ServiceKey.read(settings.signing_key)
+    if key.certificate.service != name:
+        raise Misconfigured(f"{settings.signing_key} is the key of {key.certificate.service}, and this is {name}")
+    return key
+
+
+async def _state_key(process: Hosted) -> None:
+    """The certificate is in the stream before anything that the key signs. Stated at every start, recorded once."""
+    if process.key is None:
+        return
+    certificate = process.key.certificate
+    draft = Draft(certificate_id(certificate.fingerprint), KeyCertified(certificate=certificate), None)
+    stamp = process.stamp
+    await publish(process.bus, stamp, stamp.stating(draft), process.metrics)
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T:

@@ -36,6 +36,7 @@ from schemas.events import (
     GoalRefused,
     GoalSteered,
     GoalTimedOut,
+    KeyCertified,
     LessonRecorded,
     MachineObserved,
     MeasurementNotRun,
@@ -80,6 +81,7 @@ ROUTED = (COMPILER, VERIFIER, BENCHMARKER)
 OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
     {
         PROPOSER: (
+            KeyCertified,
             CandidateProposed,
             GenerationOpened,
             SearchExhausted,
@@ -88,8 +90,9 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
             FinalsOpened,
             FinalsAbandoned,
         ),
-        COMPILER: (CandidateCompiled, CandidateRejected, CandidateAbandoned),
+        COMPILER: (KeyCertified, CandidateCompiled, CandidateRejected, CandidateAbandoned),
         VERIFIER: (
+            KeyCertified,
             CandidateVerified,
             CandidateRejected,
             CandidateAbandoned,
@@ -98,6 +101,7 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
             FinalistAbandoned,
         ),
         BENCHMARKER: (
+            KeyCertified,
             BaselineChosen,
             BaselineNotFound,
             BaselineAbandoned,
@@ -112,6 +116,7 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
             MachineObserved,
         ),
         LIBRARIAN: (
+            KeyCertified,
             GoalAccepted,
             GoalRefused,
             GoalSteered,

@@ -53,6 +53,12 @@ class Settings(BaseSettings):
     listen: str = "127.0.0.1"
     """Where the embedded NATS listens, `HOST` or `HOST:PORT`: this machine only, unless workers elsewhere join."""
     postgres_dsn: str | None = None
+    signing_key: Path | None = None
+    """The file with this service's secret and certificate. Without it what the service states is unsigned."""
+    checkpoints_dir: Path | None = None
+    """Where the librarian keeps signed checkpoints; unset means `checkpoints` under `data_dir`."""
+    checkpoint_every_s: float = Field(default=600.0, gt=0)
+    """How often a checkpoint is written while the log grows. Chosen: that much can be cut off and not be missed."""
 
     data_dir: Path = Field(default_factory=_default_data_dir, validation_alias=AliasChoices("ASSAY_DATA"))
     artifacts_uri: str = ""
@@ -101,6 +107,16 @@ class Settings(BaseSettings):
     def quiet(self) -> Path:
         """The folder of the gate and quiet files."""
         return self.quiet_dir or self.data_dir / "quiet"
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the factory's keys, where this host bootstraps one."""
+        return self.data_dir / "keys"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of signed checkpoints."""
+        return self.checkpoints_dir or self.data_dir / "checkpoints"
 
     @property
     def temporary(self) -> Path:

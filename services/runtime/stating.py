@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from schemas.envelope import Draft, Envelope, encode
+from schemas.envelope import Draft, Envelope, Message, encode
 from schemas.events import Fact
 from services.runtime.bus import Bus, PubAck
 from services.runtime.metrics import Metrics
@@ -16,14 +16,20 @@ SPAN_ID_BYTES = 8
 """W3C Trace Context, version 00: `00-<trace id>-<span id>-<flags>`."""
 
 
+def unsigned(message: Message) -> Message:
+    """`message` as it is: for whoever has no key, such as a test."""
+    return message
+
+
 @dataclass(frozen=True)
 class Stamp:
-    """Who states, what time it is, and where fresh trace ids come from."""
+    """Who states and signs, what time it is, and where fresh trace ids come from."""
 
     source: str
     """`assay/<service>/<copy>`."""
     now: Callable[[], datetime]
     token_hex: Callable[[int], str]
+    sign: Callable[[Message], Message] = unsigned
 
     def answering(self, draft: Draft[Any], cause: Envelope[Any]) -> Envelope[Any]:
         """`draft` as a consequence of `cause`: same goal, same trace, a new span."""
@@ -51,8 +57,8 @@ class Stamp:
         return f"00-{trace}-{self.token_hex(SPAN_ID_BYTES)}-01"
 
 
-async def publish(bus: Bus, envelope: Envelope[Fact], metrics: Metrics) -> PubAck:
-    """`envelope` is in the fact stream, once, and counted."""
-    ack = await bus.publish(encode(envelope), envelope.id)
+async def publish(bus: Bus, stamp: Stamp, envelope: Envelope[Fact], metrics: Metrics) -> PubAck:
+    """`envelope` is in the fact stream, signed, once, and counted."""
+    ack = await bus.publish(stamp.sign(encode(envelope)), envelope.id)
     metrics.published.labels(envelope.fact.TYPE, str(ack.duplicate).lower()).inc()
     return ack

@@ -54,7 +54,7 @@ class FakeWorkers:
                 cause = decode(one.message)
                 await self.prepared(cause)
                 for draft in self.answers(cause):
-                    await publish(self.bus, self.stamp.answering(draft, cause), self.metrics)
+                    await publish(self.bus, self.stamp, self.stamp.answering(draft, cause), self.metrics)
 
     async def prepared(self, cause: Envelope[Any]) -> None:
         """Whoever must think before it answers does so here."""

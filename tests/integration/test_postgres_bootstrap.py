@@ -10,8 +10,10 @@ from infra.bootstrap.postgres import RECORDER_ROLE, bootstrap_postgres, migratio
 from infra.embedded.postgres import EmbeddedPostgres
 from schemas.faults import Misconfigured, NotAllowed, Transient
 from services.evidence.postgres_log import SCHEMA_VERSION, PostgresLog, connect_log
+from services.evidence.verify import Trust, verify
 from tests.fixtures.facts import incoming, story
 from tests.fixtures.postgres import Database
+from tests.fixtures.signed import BOOTSTRAP, older_story, signed_story
 
 
 def test_the_code_knows_the_newest_schema() -> None:
@@ -40,6 +42,31 @@ async def test_each_database_has_an_origin_of_its_own(postgres_server: EmbeddedP
         origins.add(await connection.fetchval("SELECT origin FROM head"))
         await connection.close()
     assert len(origins) == 2
+
+
+async def test_a_log_that_the_first_version_wrote_is_moved_forward_and_verifies(
+    postgres_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written through schema 1, by an Assay that knew neither keys nor imports."""
+    first = migrations()[:1]
+    monkeypatch.setattr("infra.bootstrap.postgres.migrations", lambda: first)
+    assert await bootstrap_postgres(postgres_server.dsn(), "assay_old") == 1
+    monkeypatch.undo()
+    older = PostgresLog(postgres_server.dsn(RECORDER_ROLE, "assay_old"))
+    earlier = older_story("g1")
+    recorded = await older.append(incoming(earlier))
+    await older.close()
+    with pytest.raises(Misconfigured, match="run the bootstrap job"):
+        await connect_log(postgres_server.dsn(RECORDER_ROLE, "assay_old"))
+
+    assert await bootstrap_postgres(postgres_server.dsn(), "assay_old") == SCHEMA_VERSION
+    log = await connect_log(postgres_server.dsn(RECORDER_ROLE, "assay_old"))
+    assert await log.head() == recorded.head
+    await log.append(incoming(signed_story("g2"), first_seq=len(earlier) + 1))
+    found = await verify(log, trust=Trust(BOOTSTRAP.fingerprint))
+    await log.close()
+    assert found.first_break is None
+    assert (found.unsigned, found.signed) == (len(earlier), len(signed_story("g2")))
 
 
 async def test_a_database_from_a_newer_assay_is_refused_and_untouched(

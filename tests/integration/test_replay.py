@@ -17,10 +17,10 @@ from kernel_lab.spaces import SPACES
 from schemas.envelope import Draft, Envelope, Message, encode
 from schemas.events import CandidateProposed, FinalistNominated, FinalsDue, GenerationDue, GenerationOpened
 from schemas.faults import Bug, Misconfigured
+from schemas.framing import unframe
 from schemas.work import Build
 from services.console.replaying.decisions import Audited, audit_decisions
 from services.console.replaying.publishing import History, publish_history, replay_subject
-from services.evidence.framing import unframe
 from services.evidence.log import Incoming, Log
 from services.evidence.memory_log import MemoryLog
 from services.evidence.past import World, position_of, read_world

@@ -5,11 +5,15 @@ from uuid import uuid4
 
 import pytest
 
+from schemas.envelope import Message, due, encode
+from schemas.events import ChampionCrowned
+from schemas.ids import answer_id
+from services.evidence.breaks import BreakKind
 from services.evidence.chain import link
 from services.evidence.log import Incoming, Row
 from services.evidence.postgres_log import PostgresLog
-from services.evidence.verify import BreakKind, Verification, verify
-from tests.fixtures.facts import id_of, incoming, story, with_body, with_headers
+from services.evidence.verify import Verification, verify
+from tests.fixtures.facts import Story, golden, id_of, incoming, story, with_body, with_headers
 from tests.fixtures.postgres import Database
 
 MESSAGES = story("g1", "g2", candidates=3)
@@ -225,6 +229,11 @@ async def rewrite(database: Database, row: Row, previous: bytes, edit: Callable[
     )
 
 
+def caused_by(message: Message, cause: Message, slot: str) -> Message:
+    """`message` as the answer that decision `slot` gives to `cause`."""
+    return with_headers(message, ce_id=str(answer_id(id_of(cause), slot)), ce_causationid=str(id_of(cause)))
+
+
 BAD_STORIES: dict[str, tuple[Callable[[], list[Incoming]], int, BreakKind]] = {}
 
 
@@ -243,7 +252,8 @@ ONE = story("g1")  # accepted, due, proposed, compiled, verified, measured, prop
 
 @bad_story(6, BreakKind.CAUSE)
 def a_cause_recorded_nowhere() -> list[Incoming]:
-    return incoming([*ONE[:5], with_headers(ONE[5], ce_causationid=str(uuid4()))])
+    cause = uuid4()
+    return incoming([*ONE[:5], with_headers(ONE[5], ce_causationid=str(cause), ce_id=str(answer_id(cause, "measure")))])
 
 
 @bad_story(2, BreakKind.CAUSE)
@@ -253,7 +263,7 @@ def an_effect_before_its_cause() -> list[Incoming]:
 
 @bad_story(5, BreakKind.PATH)
 def measured_without_being_verified() -> list[Incoming]:
-    return incoming([*ONE[:4], with_headers(ONE[5], ce_causationid=str(id_of(ONE[3])))])
+    return incoming([*ONE[:4], caused_by(ONE[5], ONE[3], "measure")])
 
 
 @bad_story(5, BreakKind.PATH)
@@ -267,9 +277,23 @@ def measured_for_a_goal_that_was_not_accepted() -> list[Incoming]:
     return incoming([with_headers(ONE[1], ce_causationid=None), *ONE[2:6]])
 
 
+@bad_story(7, BreakKind.ID)
+def an_id_that_follows_from_no_decision() -> list[Incoming]:
+    return incoming([*ONE[:6], with_headers(ONE[5], ce_id=str(uuid4()))])
+
+
 @bad_story(7, BreakKind.PATH)
 def two_answers_to_one_question() -> list[Incoming]:
-    return incoming([*ONE[:6], with_headers(ONE[5], ce_id=str(uuid4()))])
+    rejected = with_headers(ONE[8], ce_id=str(answer_id(id_of(ONE[4]), "compile")), ce_causationid=str(id_of(ONE[4])))
+    body = rejected.body.replace(str(id_of(ONE[6])).encode(), str(id_of(ONE[2])).encode())
+    return incoming([*ONE[:6], with_body(rejected, body)])
+
+
+@bad_story(6, BreakKind.PATH)
+def crowned_without_finals() -> list[Incoming]:
+    champion = golden(ChampionCrowned, goal_id="g1", candidate_id=id_of(ONE[2]))
+    crowned = Story().state(due("g1", "champion", champion, because=id_of(ONE[0])))
+    return incoming([*ONE[:5], encode(crowned)])
 
 
 @pytest.mark.parametrize(("told", "position", "kind"), BAD_STORIES.values(), ids=BAD_STORIES.keys())
@@ -287,7 +311,7 @@ async def test_a_history_that_cannot_have_happened_is_named(
 
 
 async def test_a_late_terminal_fact_is_counted_and_is_no_break(database: Database, postgres_log: PostgresLog) -> None:
-    late = with_headers(ONE[8], ce_id=str(uuid4()), ce_causationid=str(id_of(ONE[6])))
+    late = caused_by(ONE[8], ONE[6], "verify")
     await postgres_log.append(incoming([*ONE, late]))
     found = await judged(database)
     assert found.first_break is None

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schemas.envelope import Message
 from schemas.faults import Broken
+from schemas.framing import frame, kept, unframe
 from services.evidence.chain import GENESIS, link, microseconds
-from services.evidence.framing import frame, kept, unframe
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, 123457, tzinfo=UTC)
 LINK = {

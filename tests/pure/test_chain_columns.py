@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.envelope import Message
 from schemas.events import FACTS
-from services.evidence.framing import frame
+from schemas.framing import frame
 from services.evidence.rows import Derived, derive
 from services.evidence.same_json import same_json
 from tests.fixtures.facts import BEGIN, golden, id_of, story, with_body, with_headers

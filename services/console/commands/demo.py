@@ -20,6 +20,7 @@ from services.console.processes import start_factory
 from services.console.rejudge import Rejudged, rejudge_champion
 from services.console.render import render
 from services.console.report_model import GoalReport
+from services.console.trust import trust_of
 from services.console.verification import verification_record, verification_text
 from services.console.watch import follow_visibly
 from services.evidence.verify import Verification, verify
@@ -68,7 +69,7 @@ async def _demonstrate(settings: Settings, path: Path, body: bytes, output: Form
     async with open_log(settings) as log:
         await follow_visibly(log, "demo", Format.TEXT)
         report = await read_report(log, "demo")
-        verification = await verify(log)
+        verification = await verify(log, trust=trust_of(settings))
         rejudged = await rejudge_champion(log, "demo", settings)
     record = {
         "report": report.model_dump(mode="json"),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -11,7 +12,8 @@ import typer
 from schemas.envelope import Recorded
 from schemas.events import FACTS, Fact
 from schemas.faults import Misconfigured
-from services.console.endpoints import open_log
+from services.console.commands import evidence
+from services.console.endpoints import open_home, open_log
 from services.console.exits import Exit, exit_with
 from services.console.output import (
     Column,
@@ -24,9 +26,13 @@ from services.console.output import (
     say,
     stdout,
 )
+from services.console.trust import trust_of
 from services.console.verification import verification_record, verification_text
+from services.evidence.audit import audit
+from services.evidence.export_file import ExportFile
 from services.evidence.log import Log
-from services.evidence.verify import Verification, verify
+from services.evidence.verify import Trust, Verification, verify
+from services.runtime.settings import Settings, read_settings
 
 app = typer.Typer(no_args_is_help=True, help="Read the log, and check that it is whole and untouched.")
 
@@ -34,6 +40,9 @@ TAIL_POLL_S = 0.2
 GoalOption = Annotated[str | None, typer.Option("--goal", help="Only facts of this goal.")]
 TypeOption = Annotated[
     list[str] | None, typer.Option("--type", help="Only these types, e.g. candidate.rejected (repeatable).")
+]
+OriginOption = Annotated[
+    str | None, typer.Option("--origin", help="An imported log instead of this one (its id, or the beginning of it).")
 ]
 COLUMNS = (
     Column("position", "position"),
@@ -87,6 +96,7 @@ def list_(
     type_: TypeOption = None,
     after: Annotated[int, typer.Option(min=0, help="Only positions after this one.")] = 0,
     limit: Annotated[int, typer.Option(min=0, help="At most this many; 0 means all.")] = 100,
+    origin: OriginOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Facts in the order of the log.
@@ -96,7 +106,7 @@ def list_(
     types = fact_types(type_)
 
     async def run() -> None:
-        async with open_log() as log:
+        async with open_log(origin=origin) as log:
             records = _limited(log.read(after, goal_id=goal, types=types), limit)
             if output is Format.JSONL:
                 async for record in records:
@@ -145,14 +155,18 @@ def _print_line(recorded: Recorded[Any], output: Format) -> None:
 
 
 @app.command()
-def show(event_id: Annotated[str, typer.Argument(help="An event id.")], output: OutputOption = Format.TEXT) -> None:
+def show(
+    event_id: Annotated[str, typer.Argument(help="An event id.")],
+    origin: OriginOption = None,
+    output: OutputOption = Format.TEXT,
+) -> None:
     """One fact, whole.
 
     Example: assay events show EVENT-ID
     """
 
     async def run() -> None:
-        async with open_log() as log:
+        async with open_log(origin=origin) as log:
             record = record_of(await get(log, parse_id(event_id)))
             emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
 
@@ -169,7 +183,9 @@ async def get(log: Log, event_id: UUID) -> Recorded[Any]:
 
 @app.command()
 def causation(
-    event_id: Annotated[str, typer.Argument(help="An event id.")], output: OutputOption = Format.TEXT
+    event_id: Annotated[str, typer.Argument(help="An event id.")],
+    origin: OriginOption = None,
+    output: OutputOption = Format.TEXT,
 ) -> None:
     """Why a fact was stated: its causes back to the person's goal, the oldest first.
 
@@ -177,7 +193,7 @@ def causation(
     """
 
     async def run() -> None:
-        async with open_log() as log:
+        async with open_log(origin=origin) as log:
             chain = [record_of(recorded) for recorded in await _causes(log, parse_id(event_id))]
             emit_records(chain, output, COLUMNS, "no causes")
 
@@ -198,18 +214,56 @@ async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
 
 
 @app.command("verify")
-def verify_(output: OutputOption = Format.TEXT) -> None:
-    """Check the whole log: gapless positions, hash chain, derived columns, digests, causation. Exit 6 at a break.
+def verify_(
+    bootstrap_key: Annotated[
+        str | None, typer.Option("--bootstrap-key", help="Fingerprint, got out of band; default: the data folder's.")
+    ] = None,
+    checkpoints: Annotated[
+        Path | None, typer.Option("--checkpoints", help="Folder of signed checkpoints; default: the data folder's.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="An export instead of the log: no factory needed.")
+    ] = None,
+    origin: OriginOption = None,
+    chain_only: Annotated[
+        bool, typer.Option("--chain-only", help="Positions, chain, sequences and checkpoints only: much faster.")
+    ] = False,
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Check the whole log. Exit 6 at the first break, which is named with its position and kind.
 
-    Example: assay events verify -o json
+    Gapless positions, hash chain, every derived column, ids, causation, the path of every candidate, signatures, and
+    the signed checkpoints kept outside the database. An auditor brings the fingerprint and the checkpoints along.
+
+    Example: assay events verify --bootstrap-key 1f0c5e… --checkpoints /media/usb/checkpoints
     """
-
-    async def run() -> Verification:
-        async with open_log() as log:
-            with progress_steps() as step:
-                return await verify(log, lambda row, of: step("verifying", row, of))
-
-    done = asyncio.run(run())
-    emit_record(verification_record(done), output, lambda: stdout().print(verification_text(done), markup=False))
-    if done.first_break:
+    settings = read_settings()
+    if file and origin:
+        raise Misconfigured("--file is a log of its own: leave --origin out")
+    trust = trust_of(settings, bootstrap_key, checkpoints, chain_only=chain_only, own=not (file or origin))
+    found = asyncio.run(_verified(settings, file, origin, trust))
+    record = verification_record(found[0]) | {"imports": [verification_record(one) for one in found[1:]]}
+    emit_record(record, output, lambda: stdout().print("\n".join(map(verification_text, found)), markup=False))
+    if any(one.first_break for one in found):
         exit_with(Exit.EVIDENCE_BROKEN)
+
+
+async def _verified(
+    settings: Settings, file: Path | None, origin: str | None, trust: Trust
+) -> tuple[Verification, ...]:
+    """The log asked for first; then, of a factory's own, every log that was imported."""
+    with progress_steps() as step:
+
+        def progress(row: int, of: int) -> None:
+            step("verifying", row, of)
+
+        if file:
+            return (await verify(ExportFile(file), progress, trust),)
+        if origin:
+            async with open_log(settings, origin) as log:
+                return (await verify(log, progress, trust),)
+        async with open_home(settings) as home:
+            return (await audit(home, progress, trust)).verifications
+
+
+evidence.register(app)

@@ -16,6 +16,7 @@ from services.console.endpoints import find, open_bus, open_log
 from services.console.output import Format, OutputOption, emit_record, say, stdout
 from services.console.processes import running_pid, start_factory, stop_process
 from services.console.supervisor import PROCESSES_FILE, SERVICES, parse_copies
+from services.console.trust import own_fingerprint
 from services.runtime.address import parse_address
 from services.runtime.bus import FACTS_STREAM, FULL, PARKED_STREAM
 from services.runtime.settings import Settings, read_settings
@@ -53,6 +54,7 @@ def up(copies: CopiesOption = None, listen: ListenOption = None) -> None:
     say(f"the factory is up in {settings.data_dir}")
     if not address.is_loopback:
         say(f"NATS listens at {find(settings).nats_url} for {address.host}; it does not encrypt: trust that network")
+    say(f"bootstrap key {own_fingerprint(settings)}: give it to auditors, and not through this machine")
     say("next: `assay goal submit --template rms_norm_cpu --watch`, `assay status`, `assay down`")
 
 
@@ -87,6 +89,7 @@ async def _status(settings: Settings) -> dict[str, Any]:
         "data": str(settings.data_dir),
         "nats": {"url": found.nats_url, "user": found.nats_user, "password": found.nats_password},
         "postgres": {"dsn": found.postgres_dsn},
+        "bootstrap_key": own_fingerprint(settings),
         "log": {"position": head.position, "recorder_lag": max(0, stream.last_seq - head.stream_seq)},
         "stream": {
             "facts": stream.messages,
@@ -113,6 +116,8 @@ def _show_status(record: dict[str, Any]) -> None:
     out.print(f"data      {record['data']}", markup=False)
     out.print(f"nats      {record['nats']['url']}  user {record['nats']['user']} (password: -o json)", markup=False)
     out.print(f"log       position {record['log']['position']}, {record['log']['recorder_lag']} facts to record")
+    if record["bootstrap_key"]:
+        out.print(f"key       bootstrap {record['bootstrap_key']}", markup=False)
     stream = record["stream"]
     out.print(f"stream    {stream_text(stream)}", markup=False)
     if record["parked"]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from schemas.envelope import Message
 from schemas.faults import Misconfigured
+from schemas.framing import unframe
 from schemas.ids import GoalId, is_token
-from services.evidence.framing import unframe
 from services.evidence.log import Log, Row
 from services.evidence.past import Progress
 from services.runtime.bus import REPLAY_PREFIX, Bus

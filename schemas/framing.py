@@ -9,16 +9,21 @@ Byte layout, all integers big-endian:
     body       the rest, as received
 
 Kept headers are those that carry meaning: `ce-*` and `signature*`, names in lower case. Transport headers
-(`Nats-Msg-Id`, `content-type`) are not part of the evidence.
+(`Nats-Msg-Id`, `content-type`) are not part of the evidence. A service signs these bytes without the signature itself.
 """
 
 import struct
+from dataclasses import replace
 
 from schemas.envelope import Message
 from schemas.faults import Broken
 
 VERSION = 1
 KEPT_PREFIXES = ("ce-", "signature")
+SIGNATURE = "signature"
+"""Header: Ed25519 over `signed_bytes`, in hexadecimal."""
+SIGNATURE_KEY = "signature-key"
+"""Header: the fingerprint of the key that signed. It is among the signed bytes."""
 _PREAMBLE = struct.Struct(">BI")
 
 
@@ -42,6 +47,12 @@ def frame_kept(meant: Message) -> bytes:
         encoded += (name.encode("utf-8", "surrogatepass"), value.encode("utf-8", "surrogatepass"))
     lengths = struct.pack(f">{len(encoded)}I", *map(len, encoded))
     return b"".join((_PREAMBLE.pack(VERSION, len(encoded)), lengths, *encoded, meant.body))
+
+
+def signed_bytes(message: Message) -> bytes:
+    """What a signature over `message` is over: its frame without the signature."""
+    meant = kept(message)
+    return frame_kept(replace(meant, headers={k: v for k, v in meant.headers.items() if k != SIGNATURE}))
 
 
 def unframe(raw: bytes) -> Message:

@@ -1,0 +1,55 @@
+"""What `events verify` judges a log by: brought by the auditor, else what the data folder has beside the database."""
+
+import os
+import re
+from pathlib import Path
+
+from infra.bootstrap.keys import known_fingerprint
+from schemas.certificate import FINGERPRINT_CHARACTERS
+from schemas.faults import Misconfigured
+from services.evidence import checkpoints
+from services.evidence.verify import Trust
+from services.runtime.settings import Settings
+
+FINGERPRINT = re.compile(rf"[0-9a-f]{{{FINGERPRINT_CHARACTERS}}}")
+
+
+def trust_of(
+    settings: Settings,
+    bootstrap_key: str | None = None,
+    folder: Path | None = None,
+    *,
+    chain_only: bool = False,
+    own: bool = True,
+) -> Trust:
+    """The key and the checkpoints to judge by. Not `own`: the log is another factory's, and this data folder says
+    nothing about it. Raises Misconfigured for what is no fingerprint or no folder."""
+    key = _fingerprint(bootstrap_key) if bootstrap_key else (own_fingerprint(settings) if own else None)
+    found = checkpoints.read(folder) if folder else (_own_checkpoints(settings) if own else ())
+    return Trust(key, found, chain_only)
+
+
+def own_fingerprint(settings: Settings) -> str | None:
+    """The bootstrap key's, as this data folder has it; None for a factory elsewhere."""
+    return None if _is_elsewhere() else known_fingerprint(settings.keys)
+
+
+def _own_checkpoints(settings: Settings) -> tuple[checkpoints.Found, ...]:
+    if _is_elsewhere() or not settings.checkpoints.is_dir():
+        return ()
+    return checkpoints.read(settings.checkpoints)
+
+
+def _is_elsewhere() -> bool:
+    """The log is not the one of this data folder."""
+    return "ASSAY_POSTGRES_DSN" in os.environ
+
+
+def _fingerprint(text: str) -> str:
+    plain = re.sub(r"[\s:]", "", text).lower()
+    if not FINGERPRINT.fullmatch(plain):
+        raise Misconfigured(
+            f"--bootstrap-key {text!r} is no fingerprint: {FINGERPRINT_CHARACTERS} hexadecimal digits, "
+            "as `assay status` shows on the machine of the factory"
+        )
+    return plain
