@@ -57,14 +57,14 @@ results: setup ## docs/results.md from real goals: ONLY=softmax for one, AGAIN=1
 schemas: setup ## Regenerate the checked-in JSON Schema
 	@$(BIN)/python -m schemas.json_schema
 
-wheels: setup ## The packages of the container images into infra/docker/wheels: then no image build needs a network
-	@mkdir -p infra/docker/wheels
-	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r infra/docker/requirements.lock -d infra/docker/wheels
+wheels: setup ## The packages of the container images into wheels: then no image build needs a network
+	@mkdir -p wheels
+	@$(BIN)/python -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes -r infra/docker/requirements.lock -d wheels
 
 compose-env: ## Write .env with fresh secrets for docker-compose.yml; one that exists stays
 	@$(PYTHON) infra/compose/fresh_env.py
 
-compose-test: setup ## docker-compose.yml for real: images, scaling, a killed container, a champion (a quarter of an hour)
+compose-test: wheels ## docker-compose.yml for real: images, scaling, a killed container, a champion (a quarter of an hour)
 	@$(BIN)/python -m pytest tests/compose
 
 lock: ## Re-pin both locks (needs uv)
