@@ -12,7 +12,8 @@ from infra.bootstrap import workers
 from infra.bootstrap.nats_server import Server, rewrite_workers, write_server_config
 from infra.bootstrap.nats_users import USERS
 from schemas.events import FACTS
-from schemas.faults import Misconfigured
+from schemas.faults import Fault, Misconfigured
+from services.console.commands import worker as joining
 from services.runtime.address import parse_address
 from services.runtime.credentials import (
     fresh_credentials,
@@ -94,6 +95,37 @@ def test_a_file_that_is_no_credentials_is_refused_with_how_to_get_one(tmp_path: 
     with pytest.raises(Misconfigured, match=words) as refused:
         read_credentials(path)
     assert "assay credentials create" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("service", "join", "file", "status", "words"),
+    [
+        ("librarian", "nats://127.0.0.1:1", "box.creds", 2, "compiler, verifier, benchmarker"),
+        ("verifier", "127.0.0.1:4222", "box.creds", 2, "nats://HOST:PORT"),
+        ("verifier", "nats://", "box.creds", 2, "nats://HOST:PORT"),
+        ("verifier", "nats://127.0.0.1:1", "absent.creds", 2, "assay credentials create"),
+        ("verifier", "nats://127.0.0.1:1", "broken.creds", 2, "no file of worker credentials"),
+        ("compiler", "nats://127.0.0.1:1", "box.creds", 2, "is for a verifier"),
+        ("verifier", "nats://127.0.0.1:1", "box.creds", 7, "--listen"),
+    ],
+    ids=["not-joinable", "no-url", "no-host", "no-file", "no-credentials", "another-service", "nobody-there"],
+)
+def test_a_worker_that_cannot_join_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    service: str,
+    join: str,
+    file: str,
+    status: int,
+    words: str,
+) -> None:
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "away"))
+    monkeypatch.setattr(joining, "REACHED_WITHIN_S", 0.2)
+    write_credentials(fresh_credentials("verifier", "box"), tmp_path / "box.creds")
+    (tmp_path / "broken.creds").write_text("{}", encoding="utf-8")
+    with pytest.raises(Fault, match=re.escape(words)) as refused:
+        joining.worker(service, join, tmp_path / file)
+    assert refused.value.exit_status == status
 
 
 # ---- the register --------------------------------------------------------------------------------------------------
