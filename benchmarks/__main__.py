@@ -13,6 +13,7 @@ from rich.table import Table
 from benchmarks import (
     a_a,
     champions,
+    compile_backlog,
     factory_share,
     idle_memory,
     null_throughput,
@@ -29,6 +30,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     recorder_catch_up.BENCHMARK,
     idle_memory.BENCHMARK,
     factory_share.BENCHMARK,
+    compile_backlog.BENCHMARK,
     a_a.BENCHMARK,
     power.BENCHMARK,
     winners_curse.BENCHMARK,
