@@ -1,0 +1,30 @@
+#!/bin/sh
+# Two base images where no registry is reached: assay-base:python and assay-base:gcc, from Debian's own packages.
+# Needs root, debootstrap and an engine (DOCKER_HOST is honoured). The mirror is the one that this host's apt uses.
+#
+#   sh infra/docker/local_base.sh && echo "BASE_IMAGE=assay-base:python TOOLCHAIN_IMAGE=assay-base:gcc, for .env"
+set -eu
+
+RELEASE=${RELEASE:-bookworm}
+DOCKER=${DOCKER:-docker}
+command -v debootstrap >/dev/null || { echo "debootstrap is missing: apt-get install debootstrap" >&2; exit 2; }
+[ "$(id -u)" = 0 ] || { echo "debootstrap needs root" >&2; exit 2; }
+mirror=$(apt-get indextargets --format '$(REPO_URI) $(SUITE)' | awk -v suite="$RELEASE" '$2 == suite { print $1; exit }')
+[ -n "$mirror" ] || { echo "apt on this host knows no $RELEASE; set RELEASE to its own" >&2; exit 2; }
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT INT TERM
+import() {
+  rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/*
+  tar -C "$folder/root" -c . | "$DOCKER" import - "assay-base:$1" >/dev/null
+}
+
+echo "assay-base:python from $RELEASE" >&2
+debootstrap --variant=minbase --include=python3,python3-venv "$RELEASE" "$folder/root" "$mirror" >"$folder/log" 2>&1 \
+  || { tail -5 "$folder/log" >&2; exit 1; }
+import python
+echo "assay-base:gcc" >&2
+DEBIAN_FRONTEND=noninteractive chroot "$folder/root" sh -c \
+  'apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev' >"$folder/log" 2>&1 \
+  || { tail -5 "$folder/log" >&2; exit 1; }
+import gcc
