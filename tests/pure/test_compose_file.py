@@ -212,4 +212,4 @@ def test_the_images_lock_is_the_whole_one_without_what_only_developers_need() ->
     assert images == narrowed(whole, wanted), "run: python3 infra/docker/narrow_lock.py"
     names = {line.split("==")[0] for line in images.splitlines() if line[0].isalnum()}
     assert {"nats-py", "nkeys", "numpy", "setuptools"} <= names
-    assert not names & {"pytest", "mypy", "ruff", "hypothesis"}
+    assert not names & {"pytest", "mypy", "ruff", "import-linter"}
