@@ -3,7 +3,7 @@
 import keyword
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,11 @@ SERVING_BYTES = 1 << 30
 """measurement.md, Budget."""
 DECODE_VECTOR = 65536
 """Chosen: a one-axis workload's decode size fits a second-level cache."""
+EXACT_MAGNITUDE = 8
+EXACT_SUM = 2.0**24
+"""verification.md, V2: float32 holds every integer below."""
+LONG_VECTOR = 2**22 + 1
+"""Chosen: half a million more than terms of magnitude 8 can be summed exactly."""
 PRIMES = frozenset({3, 5, 7, 31, 127, 257})
 SETS = ("small", "serving", "large")
 
@@ -201,10 +206,16 @@ def _half_precision(workload: Workload) -> Problems:
 def _exact_tier(workload: Workload) -> Problems:
     if workload.exact is None:
         return
-    for axes in workload.smoke_axes:
+    small = (dict(shape.axes) for shape in workload.shapes["small"])
+    long = ({workload.axes[0]: LONG_VECTOR},) if len(workload.axes) == 1 else ()
+    for axes in (*workload.smoke_axes, *small, *long):
         prepared = _prepared(workload, workload.exact, axes)
-        if any(not np.array_equal(array, np.round(array)) for array in prepared.inputs.values()):
-            yield f"exact tier at {_size(axes)}: an input is no integer"
+        for name, array in prepared.inputs.items():
+            if not np.array_equal(array, np.round(array)) or np.abs(array).max(initial=0) > EXACT_MAGNITUDE:
+                yield f"exact tier at {_size(axes)}: {name} is not all integers of magnitude {EXACT_MAGNITUDE} at most"
+        magnitudes = replace(prepared, inputs={name: np.abs(array) for name, array in prepared.inputs.items()})
+        if any(total.max(initial=0.0) >= EXACT_SUM for total in magnitudes.reference.values()):
+            yield f"exact tier at {_size(axes)}: some order of summing reaches 2^24, where float32 rounds integers"
         if (said := exactly(prepared, prepared.index_order)) is not None:
             yield f"exact tier: {said.message}"
 

@@ -97,15 +97,17 @@ BROKEN: dict[str, tuple[Workload, str]] = {
     ),
     "an exact tier of fractions": (
         replace(VECTOR, exact=Distribution("integers", VECTOR.distributions[0].draw, zero_mean=False)),
-        "no integer",
+        "not all integers",
     ),
     "an exact tier that rounds": (
         replace(
             VECTOR,
-            exact=Distribution(
-                "integers", lambda a, _: {"x": np.arange(a["N"], dtype=np.float32) * 2**23 + 1}, zero_mean=False
-            ),
+            exact=Distribution("integers", lambda a, _: {"x": np.full(a["N"], 8.0, np.float32)}, zero_mean=False),
         ),
+        "some order of summing",
+    ),
+    "a reference beside the exact one": (
+        replace(VECTOR, index_order_f32=lambda i, a, s: {"y": VECTOR.index_order_f32(i, a, s)["y"] + np.float32(0.5)}),
         "exactly",
     ),
     "no prime among smoke sizes": (replace(ROWS, smoke_axes=({"R": 0, "C": 1}, {"R": 1, "C": 2})), "prime"),
