@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +12,13 @@ from typing import Any
 from benchmarks.benchmark import Say
 from benchmarks.circumstances import ROOT
 from schemas.envelope import Recorded
-from schemas.events import GoalCompleted, GoalRefused, MachineObserved, RouteAvailable
+from schemas.events import GoalRefused, MachineObserved, RouteAvailable
 from schemas.faults import Misconfigured, Transient
 from services.console.asking import submit_goal
 from services.console.endpoints import open_log
 from services.console.processes import start_factory
+from services.console.progress import Progress
+from services.console.watch import follow, plain_line
 from services.runtime.settings import LogLevel, Settings, read_settings
 
 FOLDER = ROOT / ".assay"
@@ -56,13 +58,11 @@ class Factory:
             raise Misconfigured(f"{goal_id} was refused: {answer.problems}")
         say(f"{goal_id}: accepted")
         async with open_log(self.settings) as log:
-            for _ in range(int(timeout_s / POLL_S)):
-                ended = [recorded async for recorded in log.read(goal_id=goal_id, types=(GoalCompleted,))]
-                if ended:
-                    say(f"{goal_id}: {ended[0].fact.outcome}: {ended[0].fact.message}")
-                    return tuple([recorded async for recorded in log.read(goal_id=goal_id)])
-                await asyncio.sleep(POLL_S)
-        raise Transient(f"{goal_id} did not end within {timeout_s:.0f} s")
+            progress = await follow(log, goal_id, _telling(say), timeout_s)
+            if not progress.completed:
+                raise Transient(f"{goal_id} did not end within {timeout_s:.0f} s")
+            say(f"{goal_id}: {progress.outcome}: {progress.message}")
+            return tuple([recorded async for recorded in log.read(goal_id=goal_id)])
 
     def observed(self) -> tuple[Recorded[Any], ...]:
         """What the benchmarkers said of their machines."""
@@ -72,6 +72,19 @@ class Factory:
                 return tuple([recorded async for recorded in log.read(types=(MachineObserved,))])
 
         return asyncio.run(read())
+
+
+def _telling(say: Say) -> Callable[[Progress], None]:
+    """Says how far a goal is whenever its phase or generation changes."""
+    last: tuple[str, int] | None = None
+
+    def show(progress: Progress) -> None:
+        nonlocal last
+        if (progress.phase, progress.generation) != last:
+            last = (progress.phase, progress.generation)
+            say(plain_line(progress))
+
+    return show
 
 
 @contextmanager
