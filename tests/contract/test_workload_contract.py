@@ -107,7 +107,12 @@ BROKEN: dict[str, tuple[Workload, str]] = {
         "some order of summing",
     ),
     "a reference beside the exact one": (
-        replace(VECTOR, index_order_f32=lambda i, a, s: {"y": VECTOR.index_order_f32(i, a, s)["y"] + np.float32(0.5)}),
+        replace(
+            VECTOR,
+            index_order_f32=lambda i, a, s: {
+                "y": np.add(VECTOR.index_order_f32(i, a, s)["y"], np.float32(0.5), dtype=np.float32)
+            },
+        ),
         "exactly",
     ),
     "no prime among smoke sizes": (replace(ROWS, smoke_axes=({"R": 0, "C": 1}, {"R": 1, "C": 2})), "prime"),
