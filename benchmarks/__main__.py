@@ -12,6 +12,7 @@ from rich.table import Table
 
 from benchmarks import (
     a_a,
+    audit,
     champions,
     compile_backlog,
     factory_share,
@@ -28,6 +29,7 @@ from benchmarks.circumstances import Circumstances, circumstances
 BENCHMARKS: tuple[Benchmark, ...] = (
     null_throughput.BENCHMARK,
     recorder_catch_up.BENCHMARK,
+    audit.BENCHMARK,
     idle_memory.BENCHMARK,
     factory_share.BENCHMARK,
     compile_backlog.BENCHMARK,

@@ -51,7 +51,11 @@ def frame_kept(meant: Message) -> bytes:
 
 def signed_bytes(message: Message) -> bytes:
     """What a signature over `message` is over: its frame without the signature."""
-    meant = kept(message)
+    return signed_bytes_of_kept(kept(message))
+
+
+def signed_bytes_of_kept(meant: Message) -> bytes:
+    """The same, of a message that `kept` or `unframe` gave."""
     return frame_kept(replace(meant, headers={k: v for k, v in meant.headers.items() if k != SIGNATURE}))
 
 

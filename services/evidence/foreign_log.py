@@ -30,8 +30,9 @@ class ForeignLog:
     async def head(self) -> Head:
         return self._imported.head
 
-    async def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
+    async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
         """Its rows, and what lies between them where only a part was imported."""
+        del content  # a copy is seldom as large as a log
         last = 0
         async for record in self._pages(Where(upto), 0):
             row = _row(record)

@@ -129,8 +129,11 @@ class Log(Protocol):
         """Stored rows of every origin, ascending, for `verify` and export."""
         ...
 
-    def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
-        """`rows`, and what lies between them when this is a partial copy."""
+    def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
+        """`rows`, and what lies between them when this is a partial copy.
+
+        Without `content` a row may come with only what its hash is over: that is read several times faster.
+        """
         ...
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:

@@ -63,7 +63,8 @@ class MemoryLog:
         for row in self._rows[after:upto]:
             yield row
 
-    async def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
+    async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
+        del content  # nothing is gained by leaving it out
         async for row in self.rows(upto=upto):
             yield row
 

@@ -91,9 +91,10 @@ class PostgresLog:
         async for record in self._pages(sql.ROW_COLUMNS, sql.Where(upto), after):
             yield row_of(record)
 
-    async def walk(self, upto: int) -> AsyncIterator[Row | LeftOut]:
-        async for row in self.rows(upto=upto):
-            yield row
+    async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
+        columns = sql.ROW_COLUMNS if content else sql.LINK_COLUMNS
+        async for record in self._pages(columns, sql.Where(upto), 0):
+            yield row_of(record)
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
         async with self.connection("reading an event") as connection:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from schemas.certificate import Certificate, fingerprint
 from schemas.envelope import Message
 from schemas.events import KeyCertified
-from schemas.framing import SIGNATURE, SIGNATURE_KEY, signed_bytes
+from schemas.framing import SIGNATURE, SIGNATURE_KEY, signed_bytes_of_kept
 from services.evidence.log import Row
 from services.runtime.signing import certificate_holds, signature_holds
 
@@ -102,7 +102,7 @@ class Provenance:
             return f"signed with key {name[:64] or '(unnamed)'}, which no certificate before it makes known"
         if certificate.service != service:
             return f"said by {service} and signed with a key of {certificate.service}"
-        if signature_holds(certificate.public_key, signed_bytes(message), message.headers[SIGNATURE]):
+        if signature_holds(certificate.public_key, signed_bytes_of_kept(message), message.headers[SIGNATURE]):
             return None
         return f"the signature of {service} is not over this fact"
 

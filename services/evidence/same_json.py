@@ -8,8 +8,8 @@ from typing import Any
 
 def same_json(one: str | None, other: str | None) -> bool:
     """True when both are absent or both parse to the same value, numbers compared as exact decimals."""
-    if one is None or other is None:
-        return one is other
+    if one is None or other is None or one == other:
+        return one == other
     try:
         return _written(json.loads(one)) == _written(json.loads(other)) or _exact(one) == _exact(other)
     except (ValueError, RecursionError):

@@ -125,7 +125,7 @@ class _Walk:
         return None
 
     async def rows_up_to(self, head: Head, progress: Progress) -> Break | None:
-        async for one in self._log.walk(head.position):
+        async for one in self._log.walk(head.position, content=not self._trust.chain_only):
             found = self._succession.skip(one) if isinstance(one, LeftOut) else await self._row(one)
             found = found or self._checkpoint()
             if found:
@@ -183,7 +183,7 @@ class _Walk:
             self._succession.step(row, own=own)
             self._rows += 1
             self._foreign += not own
-            self._unparseable += row.event_id is None
+            self._unparseable += row.event_id is None and not self._trust.chain_only
         return found
 
     def _known(self, row: Row) -> Break | None:
