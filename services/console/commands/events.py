@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -10,7 +11,7 @@ from uuid import UUID
 import typer
 
 from schemas.envelope import Recorded
-from schemas.events import FACTS, Fact
+from schemas.events import FACTS, Fact, RawRequest
 from schemas.faults import Misconfigured
 from services.console.commands import evidence
 from services.console.endpoints import open_home, open_log
@@ -26,8 +27,9 @@ from services.console.output import (
     say,
     stdout,
 )
-from services.console.trust import trust_of
+from services.console.trust import own_fingerprint, trust_of
 from services.console.verification import verification_record, verification_text
+from services.evidence.attribution import attribution
 from services.evidence.audit import audit
 from services.evidence.export_file import ExportFile
 from services.evidence.log import Log
@@ -67,8 +69,15 @@ def record_of(recorded: Recorded[Any]) -> dict[str, Any]:
         "time": envelope.time.isoformat(),
         "causation_id": str(envelope.causation_id) if envelope.causation_id else None,
         "correlation_id": str(envelope.correlation_id) if envelope.correlation_id else None,
+        "author": _author(envelope.fact),
         "data": envelope.fact.model_dump(mode="json"),
     }
+
+
+def _author(fact: Fact) -> str | None:
+    """Who asked, where a fact answers a person: `unsigned`, unless the request itself proves more."""
+    request: RawRequest | None = getattr(fact, "request", None)
+    return request.author if request else None
 
 
 def fact_types(names: list[str] | None) -> tuple[type[Fact], ...]:
@@ -165,9 +174,13 @@ def show(
     Example: assay events show EVENT-ID
     """
 
+    settings = read_settings()
+
     async def run() -> None:
-        async with open_log(origin=origin) as log:
-            record = record_of(await get(log, parse_id(event_id)))
+        async with open_log(settings, origin) as log:
+            found = await get(log, parse_id(event_id))
+            key = None if origin else own_fingerprint(settings)
+            record = record_of(found) | {"stated": asdict(await attribution(log, found.position, key))}
             emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
 
     asyncio.run(run())
