@@ -8,18 +8,27 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
 
+from infra.bootstrap.keys import bootstrap_keys, key_file
 from infra.bootstrap.nats import bootstrap_nats
+from infra.bootstrap.nats_users import SERVICES
 from infra.bootstrap.postgres import READER_ROLE, RECORDER_ROLE, bootstrap_postgres
 from infra.bootstrap.postgres_server import SUPERUSER
 from infra.compose.job import run_job
 from infra.compose.passwords import POSTGRES_PASSWORD, POSTGRES_PASSWORD_READER, POSTGRES_PASSWORD_RECORDER, secret
 from schemas.faults import Misconfigured, NotAllowed, Transient
 from services.runtime.settings import read_settings
+from services.runtime.signing import ServiceKey
 
 WAITS_S = 60.0
 """Chosen: both servers are healthy before this job starts; more is for a machine in distress."""
 POLL_S = 1.0
+KEYS = Path("/keys")
+"""The volume with the bootstrap key, which only this job mounts."""
+HANDED = Path("/key")
+"""One volume per service, mounted here and, to be read only, in that service."""
 
 
 def main() -> None:
@@ -35,7 +44,18 @@ def main() -> None:
     settings = read_settings()
     asyncio.run(_patiently(lambda: _postgres(dsn, roles)))
     asyncio.run(_patiently(lambda: bootstrap_nats(settings)))
-    print("ready: schema, roles, streams and queues", file=sys.stderr)
+    key = hand_out_keys(KEYS, HANDED, datetime.now(UTC))
+    print(f"ready: schema, roles, streams, queues and keys; bootstrap key {key}", file=sys.stderr)
+
+
+def hand_out_keys(folder: Path, handed: Path, now: datetime) -> str:
+    """Every service has its own key, and no other's, in its own folder of `handed`. Returns the fingerprint."""
+    found = bootstrap_keys(folder, SERVICES, now)
+    for service in SERVICES:
+        given = handed / service
+        given.mkdir(parents=True, exist_ok=True)
+        ServiceKey.read(key_file(folder, service)).write(key_file(given, service))
+    return found
 
 
 async def _postgres(dsn: str, roles: dict[str, str]) -> None:

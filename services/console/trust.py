@@ -35,7 +35,7 @@ def own_fingerprint(settings: Settings) -> str | None:
 
 
 def _own_checkpoints(settings: Settings) -> tuple[checkpoints.Found, ...]:
-    if _is_elsewhere() or not settings.checkpoints.is_dir():
+    if (_is_elsewhere() and settings.checkpoints_dir is None) or not settings.checkpoints.is_dir():
         return ()
     return checkpoints.read(settings.checkpoints)
 

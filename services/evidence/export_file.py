@@ -16,6 +16,7 @@ from schemas.events import Fact
 from schemas.faults import Broken, Bug, Fault, Misconfigured
 from services.evidence.export import LINE, VERSION, DuplicateLine, End, EventLine, Header, LeftOutLine, row_of
 from services.evidence.log import Appended, Duplicate, Head, Import, Incoming, LeftOut, Row
+from services.evidence.parquet import is_parquet, texts
 from services.evidence.rows import recorded
 from services.evidence.stored_types import stored_types
 
@@ -176,6 +177,9 @@ def _parsed(path: Path, number: int, text: bytes) -> Any:
 def _texts(path: Path) -> Iterator[tuple[int, bytes]]:
     """Numbered lines with their line feeds."""
     try:
+        if is_parquet(path):
+            yield from enumerate(texts(path), start=1)
+            return
         with path.open("rb") as file:
             yield from enumerate(iter(lambda: _line(path, file), b""), start=1)
     except OSError as error:

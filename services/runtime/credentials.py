@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError, field_serializer
 from schemas.faults import Misconfigured
 from schemas.ids import Token
 from schemas.model import Model
+from services.runtime.signing import KeyRecord
 
 FORMAT: Final = 1
 KIND: Final = "assay-worker"
@@ -35,6 +36,8 @@ class WorkerCredentials(Model):
     """The public key (an nkey, `U…`)."""
     seed: SecretStr
     """Its secret half (`SU…`)."""
+    signing: KeyRecord | None = None
+    """What this worker signs the facts that it states with; none where the factory has no keys."""
 
     @field_serializer("seed", when_used="json")
     def _write_seed(self, seed: SecretStr) -> str:

@@ -21,6 +21,7 @@ from schemas.events import KeyCertified
 from schemas.faults import Fault, Misconfigured, NotAllowed
 from schemas.ids import certificate_id
 from services.runtime.bus import Bus
+from services.runtime.credentials import is_worker_credentials, read_credentials
 from services.runtime.health import Health, HealthServer, RunFile
 from services.runtime.metrics import Metrics
 from services.runtime.nats_bus import NatsBus
@@ -105,13 +106,23 @@ def _explained(bus: Bus, settings: Settings) -> Iterator[None]:
 
 
 def _signing_key(name: str, settings: Settings) -> ServiceKey | None:
-    if settings.signing_key is None:
+    key = _read_key(settings)
+    if key is None:
         log.warning("what this service states is unsigned: ASSAY_SIGNING_KEY is not set")
-        return None
-    key = ServiceKey.read(settings.signing_key)
-    if key.certificate.service != name:
-        raise Misconfigured(f"{settings.signing_key} is the key of {key.certificate.service}, and this is {name}")
+    elif key.certificate.service != name:
+        where = settings.signing_key or settings.nats_creds
+        raise Misconfigured(f"{where} has the key of {key.certificate.service}, and this is {name}")
     return key
+
+
+def _read_key(settings: Settings) -> ServiceKey | None:
+    """The key in its own file, else the one that a joined worker's credentials hold."""
+    if settings.signing_key is not None:
+        return ServiceKey.read(settings.signing_key)
+    if settings.nats_creds is None or not is_worker_credentials(settings.nats_creds):
+        return None
+    record = read_credentials(settings.nats_creds).signing
+    return ServiceKey.of(record, settings.nats_creds) if record else None
 
 
 async def _state_key(process: Hosted) -> None:

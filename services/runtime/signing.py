@@ -13,12 +13,13 @@ from pathlib import Path
 
 from nacl.exceptions import BadSignatureError
 from nacl.signing import SigningKey, VerifyKey
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from schemas.certificate import Certificate, certified_bytes, fingerprint
+from schemas.certificate import Certificate, PublicKey, certified_bytes, fingerprint
 from schemas.envelope import Message
 from schemas.faults import Misconfigured
 from schemas.framing import SIGNATURE, SIGNATURE_KEY, signed_bytes
+from schemas.model import Model
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ class BootstrapKey:
             raise Misconfigured(f"{path} is no bootstrap key: restore it from your backup") from error
 
 
+class KeyRecord(Model):
+    """A service's key as files hold it."""
+
+    secret: PublicKey = Field(repr=False)
+    """The Ed25519 seed in hexadecimal. Whoever has it can sign as this service."""
+    certificate: Certificate
+
+
 @dataclass(frozen=True)
 class ServiceKey:
     """What one service signs with."""
@@ -86,28 +95,34 @@ class ServiceKey:
         """The signature over `statement`, in hexadecimal."""
         return self.secret.sign(statement).signature.hex()
 
+    @property
+    def record(self) -> KeyRecord:
+        """What a file needs to hold."""
+        return KeyRecord(secret=bytes(self.secret).hex(), certificate=self.certificate)
+
+    @classmethod
+    def of(cls, record: KeyRecord, where: Path) -> "ServiceKey":
+        """The key that `record` holds. Raises Misconfigured, naming `where`, when its parts do not belong together."""
+        found = cls(SigningKey(bytes.fromhex(record.secret)), record.certificate)
+        if _public(found.secret) != record.certificate.public_key or not certificate_holds(record.certificate):
+            raise Misconfigured(f"{where}: key and certificate do not belong together; issue another one")
+        return found
+
     def write(self, path: Path) -> None:
         """`path` holds secret and certificate, readable by its owner only."""
-        _write_private(
-            path, {"secret": bytes(self.secret).hex(), "certificate": self.certificate.model_dump(mode="json")}
-        )
+        _write_private(path, self.record.model_dump(mode="json"))
 
     @classmethod
     def read(cls, path: Path) -> "ServiceKey":
         """The key in `path`. Raises Misconfigured, saying what to do, when it is missing, damaged or not certified."""
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-            certificate = Certificate.model_validate_json(json.dumps(record["certificate"]))
-            found = cls(SigningKey(bytes.fromhex(record["secret"])), certificate)
+            record = KeyRecord.model_validate_json(path.read_bytes())
         except OSError as error:
-            raise Misconfigured(
-                f"the signing key {path} cannot be read ({error.strerror}); see ASSAY_SIGNING_KEY"
-            ) from error
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
-            raise Misconfigured(f"{path} is no signing key; issue another one with `assay key issue`") from error
-        if _public(found.secret) != certificate.public_key or not certificate_holds(certificate):
-            raise Misconfigured(f"{path}: key and certificate do not belong together; issue another one")
-        return found
+            message = f"the signing key {path} cannot be read ({error.strerror}); see ASSAY_SIGNING_KEY"
+            raise Misconfigured(message) from error
+        except ValidationError:
+            raise Misconfigured(f"{path} is no signing key; issue another one with `assay key issue`") from None
+        return cls.of(record, path)
 
 
 def certificate_holds(certificate: Certificate) -> bool:

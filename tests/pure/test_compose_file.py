@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 import yaml
 
 from infra.bootstrap.nats_users import USERS
+from infra.compose.bootstrap import hand_out_keys
 from infra.compose.fresh_env import filled
 from infra.compose.passwords import PLACEHOLDER, SECRET, SECRETS, secret
 from infra.docker.narrow_lock import BUILDS, narrowed
 from schemas.faults import Misconfigured
 from services.console.supervisor import SERVICES
 from services.runtime.settings import Settings, known_variables
+from services.runtime.signing import ServiceKey
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
@@ -142,6 +145,31 @@ def test_workers_on_one_host_share_artifacts_and_quiet_files() -> None:
     for name in ("compiler", "verifier", "benchmarker", "console"):
         assert {"artifacts:/artifacts", "quiet:/quiet"} <= set(STANZAS[name]["volumes"])
         assert STANZAS[name]["environment"]["ASSAY_QUIET_DIR"] == "/quiet"
+
+
+@every_service
+def test_a_service_has_its_own_signing_key_to_read_and_no_other(name: str) -> None:
+    assert STANZAS[name]["environment"]["ASSAY_SIGNING_KEY"] == f"/key/{name}/{name}.key"
+    keys = [volume for volume in STANZAS[name].get("volumes", ()) if volume.startswith("key")]
+    assert keys == [f"key-{name}:/key/{name}:ro"]
+    assert f"key-{name}:/key/{name}" in STANZAS["bootstrap"]["volumes"]
+
+
+def test_only_the_bootstrap_has_the_key_that_certifies_and_checkpoints_outlive_the_librarian() -> None:
+    assert [name for name, stanza in STANZAS.items() if "keys:/keys" in stanza.get("volumes", ())] == ["bootstrap"]
+    assert "checkpoints:/checkpoints" in STANZAS["librarian"]["volumes"]
+    assert STANZAS["librarian"]["environment"]["ASSAY_CHECKPOINTS_DIR"] == "/checkpoints"
+    assert {"keys", "checkpoints", *(f"key-{name}" for name in SERVICES)} <= set(COMPOSED["volumes"])
+
+
+def test_keys_are_handed_out_each_to_its_service_and_stay_the_same(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    first = hand_out_keys(tmp_path / "keys", tmp_path / "key", now)
+    given = {name: ServiceKey.read(tmp_path / "key" / name / f"{name}.key") for name in SERVICES}
+    assert {name: key.certificate.service for name, key in given.items()} == {name: name for name in SERVICES}
+    assert hand_out_keys(tmp_path / "keys", tmp_path / "key", now) == first
+    assert ServiceKey.read(tmp_path / "key" / "compiler" / "compiler.key") == given["compiler"]
+    assert len(list((tmp_path / "key").rglob("*.key"))) == len(SERVICES)
 
 
 def test_no_image_runs_as_root() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from infra.bootstrap import workers
+from infra.bootstrap.keys import issue_key
 from infra.bootstrap.nats_server import CONFIG_FILE, rewrite_workers
 from schemas.faults import Misconfigured
 from services.console.output import Column, Format, OutputOption, emit_records, say
@@ -42,9 +43,11 @@ def create(
     home, path = _home(), file or Path(f"{name}.creds")
     if path.exists():
         raise Misconfigured(f"{path} exists; name another file with --file")
-    made = workers.admit(home, service, name, datetime.now(UTC))
+    now = datetime.now(UTC)
+    signing = issue_key(home.parent / "keys", service, now).record
+    made = workers.admit(home, service, name, now)
     try:
-        write_credentials(made, path)
+        write_credentials(made.model_copy(update={"signing": signing}), path)
     except Misconfigured:
         workers.revoke(home, name)
         raise

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from services.console.trust import trust_of
 from services.console.verification import verification_text
 from services.evidence.export import End, Selection, encoded, export
 from services.evidence.export_file import ExportFile
+from services.evidence.parquet import SUFFIX, ParquetFile
 from services.evidence.postgres_imports import TakenIn, take_in
 from services.evidence.verify import verify
 from services.runtime.settings import read_settings
@@ -50,7 +51,7 @@ def export_(
 ) -> None:
     """Write the log, or a part of it, as lines of JSON that can be verified without any database.
 
-    Facts travel byte for byte, in order, streamed. Whatever is left out is named by its positions and the chain's hash
+    A file that ends in .parquet becomes a Parquet table (needs pyarrow). Facts travel byte for byte, in order, streamed. Whatever is left out is named by its positions and the chain's hash
     after it, and the export is labelled partial. The certificates of the keys always travel.
 
     Example: assay events export my-goal.jsonl --goal my-goal
@@ -74,32 +75,42 @@ def export_(
 
 
 async def _write(file: Path, lines: AsyncIterator[Model]) -> End:
-    with _written_whole(file) as out:
+    with _written_whole(file) as write:
         async for line in lines:
-            out.write(encoded(line))
+            write(line)
             if isinstance(line, End):
                 return line
     raise Broken("an export ended without its end")
 
 
 @contextmanager
-def _written_whole(file: Path) -> Iterator[IO[bytes]]:
-    """A stream whose content is in `file` at the end, or nowhere. Raises Misconfigured when the disk is full."""
+def _written_whole(file: Path) -> Iterator[Callable[[Model], object]]:
+    """Writes lines that are in `file` at the end, or nowhere. Raises Misconfigured when the disk is full."""
     if file == STDOUT:
-        yield sys.stdout.buffer
+        yield lambda line: sys.stdout.buffer.write(encoded(line))
         sys.stdout.buffer.flush()
         return
     fresh = file.with_name(f"{file.name}.unfinished")
     try:
-        with fresh.open("wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
+        with _sink(file, fresh) as write:
+            yield write
         fresh.replace(file)
     except OSError as error:
         raise Misconfigured(f"{file} could not be written: {error.strerror}; nothing is left of it") from error
     finally:
         fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def _sink(file: Path, fresh: Path) -> Iterator[Callable[[Model], object]]:
+    if file.suffix == SUFFIX:
+        with ParquetFile(fresh) as out:
+            yield out.write
+        return
+    with fresh.open("wb") as out:
+        yield lambda line: out.write(encoded(line))
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def import_(
