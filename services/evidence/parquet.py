@@ -1,7 +1,7 @@
 """An export as Parquet, for people who ask a log questions in a data frame. Needs pyarrow (the extra `parquet`).
 
-Column `line` holds each line of the JSON export, so nothing is lost and the same reader and digest apply. The others say
-again what people filter by.
+Column `line` holds each line of the JSON export, so nothing is lost and the same reader and digest apply. The others
+say again what people filter by.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ GOAL_TOKEN = 5
 def pyarrow() -> tuple[ModuleType, ModuleType]:
     """`pyarrow` and `pyarrow.parquet`. Raises Misconfigured, with the remedy, where they are not installed."""
     try:
-        import pyarrow as arrow
+        import pyarrow as pa
         import pyarrow.parquet as parquet
     except ImportError:
         raise Misconfigured("Parquet needs pyarrow: pip install 'assay[parquet]'; JSON lines need nothing") from None
-    return arrow, parquet
+    return pa, parquet
 
 
 class ParquetFile:
@@ -91,7 +91,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def _row(line: Model) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": line.kind, "line": encoded(line).decode().rstrip("\n")}
+    row: dict[str, Any] = {"kind": line.model_dump()["kind"], "line": encoded(line).decode().rstrip("\n")}
     if isinstance(line, LeftOutLine):
         row |= {"position": line.first, "left_out_last": line.last}
     if isinstance(line, EventLine):

@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from services.benchmarker.core import BASELINE, MEASURE, RACE
+from services.benchmarker.core import BASELINE, MEASURE, RACE, REMEASURE
 from services.compiler.core import COMPILE
 from services.evidence.identities import ANSWERS, derived
 from services.evidence.log import Row
@@ -25,7 +25,7 @@ def kind(row: Row) -> str:
 
 def test_the_slots_are_those_of_the_cores() -> None:
     used = {slot for slots in ANSWERS.values() for slot in slots}
-    assert used == {BASELINE, MEASURE, RACE, COMPILE, OPEN, OPEN_FINALS, VERIFY, PROVE}
+    assert used == {BASELINE, MEASURE, REMEASURE, RACE, COMPILE, OPEN, OPEN_FINALS, VERIFY, PROVE}
 
 
 async def test_every_id_of_a_goals_path_follows_from_its_decision() -> None:

@@ -51,8 +51,9 @@ def export_(
 ) -> None:
     """Write the log, or a part of it, as lines of JSON that can be verified without any database.
 
-    A file that ends in .parquet becomes a Parquet table (needs pyarrow). Facts travel byte for byte, in order, streamed. Whatever is left out is named by its positions and the chain's hash
-    after it, and the export is labelled partial. The certificates of the keys always travel.
+    Facts travel byte for byte, in order, streamed. Whatever is left out is named by its positions and the chain's hash
+    after it, and the export is labelled partial. The certificates of the keys always travel. A file that ends in
+    .parquet becomes a Parquet table (needs pyarrow).
 
     Example: assay events export my-goal.jsonl --goal my-goal
     """
