@@ -31,7 +31,7 @@ def load(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise Misconfigured(f"{path}: no such file; `assay goal submit --template` lists goals to start from") from None
+        raise Misconfigured(f"{path}: no such file; `assay goal submit` alone lists templates to start from") from None
     except UnicodeDecodeError as error:
         raise Misconfigured(f"{path}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:

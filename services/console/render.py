@@ -18,6 +18,7 @@ from services.console.report_model import (
     LessonReport,
     RejectReport,
     Stated,
+    SteerReport,
 )
 
 DIFF_LINES = 40
@@ -53,6 +54,8 @@ def render(report: GoalReport) -> RenderableType:
     parts += [_title("Finalists"), _finalists(report)]
     parts += [_title("Rejected, by reason"), _rejects(report.rejects)]
     parts += [_title("Lessons"), _lessons(report.lessons)]
+    if report.steers:
+        parts += [_title("Steered"), _pairs([_steer(steer) for steer in report.steers])]
     parts += [_title("Machine"), _machine(report)]
     return Group(*parts)
 
@@ -106,10 +109,15 @@ def _tally(report: GoalReport) -> str:
     )
 
 
+def _finder(champion: ChampionReport) -> str:
+    submitted = champion.author and not champion.author.startswith("assay/")
+    return f"{champion.author} ({champion.strategy})" if submitted else champion.strategy or "unknown"
+
+
 def _champion(champion: ChampionReport) -> RenderableType:
     rows = [
         ("candidate", str(champion.candidate_id)),
-        ("found by", champion.strategy or "unknown"),
+        ("found by", _finder(champion)),
         ("variant", champion.variant or "none"),
         ("genome", ", ".join(f"{name}={gene}" for name, gene in champion.genome.items() if name != "variant")),
         ("built with", f"threads {champion.threads}, flags {' '.join(champion.flags) or 'the default line'}"),
@@ -200,6 +208,11 @@ def _lesson(lesson: LessonReport) -> str:
         return f"{used}{lesson.statement} ({where})"
     evidence = f"{interval_text(lesson.effect)}, search, against candidates without it, {lesson.count} of them counted"
     return f"{used}{lesson.statement} ({evidence}, {where})"
+
+
+def _steer(steer: SteerReport) -> tuple[str, str]:
+    what = f"{steer.what}: " if steer.what else ""
+    return (steer.action, f"{what}{steer.reason}")
 
 
 def _machine(report: GoalReport) -> RenderableType:

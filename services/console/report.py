@@ -26,6 +26,7 @@ from schemas.events import (
     GenerationClosed,
     GoalAccepted,
     GoalCompleted,
+    GoalSteered,
     LessonRecorded,
     MachineObserved,
     MeasurementRefused,
@@ -33,7 +34,7 @@ from schemas.events import (
 )
 from schemas.faults import Misconfigured
 from schemas.measurement import BaselineRace, Comparison, Contender, MachineProfile, ShapeResult
-from schemas.work import Baseline, Kernel
+from schemas.work import Baseline, Kernel, gene_text
 from services.console.report_model import (
     BaselineReport,
     ChampionReport,
@@ -44,8 +45,10 @@ from services.console.report_model import (
     ShapeTimes,
     SourceChange,
     Stated,
+    SteerReport,
     TallyReport,
 )
+from services.console.units import span_text
 
 F = TypeVar("F", bound=Fact)
 Terminal = CandidateMeasured | MeasurementRefused | CandidateRejected | CandidateAbandoned
@@ -127,8 +130,27 @@ def report_goal(goal_id: str, recorded: Iterable[Recorded[Any]]) -> GoalReport:
         tally=_tally(facts),
         rejects=_rejects(facts),
         lessons=_lessons(facts, champion),
+        steers=tuple(_steer(recorded) for recorded in facts.recorded(GoalSteered)),
         machine=_machine(facts),
     )
+
+
+def _steer(recorded: Recorded[GoalSteered]) -> SteerReport:
+    fact = recorded.fact
+    return SteerReport(at=recorded.recorded_at, action=fact.action, what=steer_text(fact), reason=fact.reason)
+
+
+def steer_text(fact: GoalSteered) -> str:
+    """What a steer adds, advises, pins or bans, in words."""
+    if fact.extend is not None:
+        more = fact.extend
+        parts = (f"{more.candidates} candidates", span_text(more.wall), f"{more.stagnation} generations of patience")
+        given = (more.candidates, more.wall, more.stagnation)
+        return ", ".join(part for part, amount in zip(parts, given, strict=True) if amount)
+    if fact.hint is not None:
+        region = " ".join(f"{name}={','.join(map(gene_text, values))}" for name, values in fact.hint.include.items())
+        return " · ".join(part for part in (fact.hint.text, region) if part)
+    return str(fact.ban or fact.pin or "")
 
 
 def stated(comparison: Comparison) -> Stated:
@@ -178,6 +200,7 @@ def _champion(crowned: ChampionCrowned, facts: GoalFacts) -> ChampionReport:
     return ChampionReport(
         candidate_id=crowned.candidate_id,
         strategy=proposed.strategy if proposed else "",
+        author=proposed.author if proposed else "",
         variant=kernel.variant,
         genome=kernel.genome,
         threads=kernel.threads,

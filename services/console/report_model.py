@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from schemas.enums import EndedBy, Outcome, RatioKind, Reason, Regime, Stage, Target, Verdict
+from schemas.enums import EndedBy, Outcome, RatioKind, Reason, Regime, Stage, SteerAction, Target, Verdict
 from schemas.measurement import Interval, MachineProfile, RoofPoint
 from schemas.model import Model
 from schemas.work import Genome
@@ -49,6 +49,8 @@ class SourceChange(Model):
 class ChampionReport(Model):
     candidate_id: UUID
     strategy: str
+    author: str
+    """A proposer of Assay's, or whoever submitted it, as he calls himself."""
     variant: str
     genome: Genome
     threads: int | None
@@ -83,6 +85,16 @@ class BaselineReport(Model):
     median_ns: tuple[float, ...]
     won: tuple[str, ...]
     """Shapes on which it was the strongest."""
+
+
+class SteerReport(Model):
+    """What a person did to the goal while it ran."""
+
+    at: datetime
+    action: SteerAction
+    what: str
+    """What was added, advised, pinned or banned; empty for the actions that need no more than a word."""
+    reason: str
 
 
 class RejectReport(Model):
@@ -145,4 +157,5 @@ class GoalReport(Model):
     tally: TallyReport
     rejects: tuple[RejectReport, ...]
     lessons: tuple[LessonReport, ...]
+    steers: tuple[SteerReport, ...]
     machine: MachineProfile | None

@@ -12,7 +12,7 @@ from schemas.steering import Ban, Hint, without_banned
 from schemas.work import Build, Task
 from services.evidence.earlier_goals import EARLIER_FACTS, EarlierGoals, Rejection, Rejections, Warm
 from services.evidence.log import Log
-from services.evidence.search_history import HISTORY_FACTS, Cell, Credit, SearchHistory, Tried
+from services.evidence.search_history import HISTORY_FACTS, Cell, Credit, SearchHistory, Tried, standing
 
 HISTORIES_KEPT = 16
 """Goals whose fold is kept between briefs. Chosen: more goals than one host searches at once."""
@@ -113,14 +113,15 @@ class BriefReader:
         """The pinned and then the best by search ratio at `due.position`: at most `due.finalists`, no two of the same
         object, best first."""
         history = await self._history(due.goal_id, due.position)
-        chosen: dict[str, Nominee] = {}
+        chosen: dict[str, tuple[Tried, Nominee]] = {}
         for tried in history.nominees():
             if len(chosen) == due.finalists:
                 break
             nominee = await self._nominee(tried)
             if nominee is not None:
-                chosen.setdefault(nominee.build.object.sha256, nominee)
-        return tuple(sorted(chosen.values(), key=lambda nominee: -nominee.search_ratio))
+                chosen.setdefault(nominee.build.object.sha256, (tried, nominee))
+        best_first = sorted(chosen.values(), key=lambda pair: standing(pair[0]))
+        return tuple(nominee for _, nominee in best_first)
 
     async def _nominee(self, tried: Tried) -> Nominee | None:
         verified = await self._log.get(tried.verified_id) if tried.verified_id else None

@@ -10,7 +10,7 @@ import numpy as np
 from kernel_lab.spaces.installed import Spaces
 from schemas.work import Genome, Kernel
 from services.evidence.brief import Brief
-from services.evidence.search_history import rank
+from services.evidence.search_history import standing
 from services.proposer.adoption import adopted, relaunches
 from services.proposer.strategies import STRATEGIES
 from services.proposer.strategies.strategy import Idea
@@ -173,7 +173,7 @@ def _warm(brief: Brief, terrain: Terrain) -> Iterator[_Offer]:
 
 def _relaunched(brief: Brief, terrain: Terrain) -> Iterator[_Offer]:
     """Submissions that are no point of the space, with other launch data: the best first."""
-    for tried in sorted((tried for tried in brief.tried if tried.search_ratio is not None), key=rank):
+    for tried in sorted((tried for tried in brief.tried if tried.search_ratio is not None), key=standing):
         if tried.submitted is not None and not tried.genome and tried.language == terrain.language:
             for kernel in relaunches(tried.submitted, terrain):
                 yield _Offer(kernel, (tried.id,), RELAUNCH)

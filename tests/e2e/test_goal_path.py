@@ -53,6 +53,35 @@ async def test_a_goal_from_bare_nats_starts_the_same_goal(factory: Factory) -> N
     assert factory.wait_for_end("bare")["outcome"] == "champion"
 
 
+async def test_kernels_from_bare_nats_and_from_the_command_line_are_judged_like_any_other(factory: Factory) -> None:
+    factory.up()
+    factory.submit(null_goal(budget={"candidates": 50_000, "wall": "10m", "stagnation": 1000}), "g")
+    file = factory.data.parent / "mine.txt"
+    file.write_text("null kernel of my own", encoding="utf-8")
+    submit = ("candidate", "submit", str(file), "--goal", "g")
+    mine = factory.json(*submit, "--author", "ada", "--note", "by hand", "--watch")
+    assert (mine["status"], mine["goal_id"]) == ("measured", "g")
+    again = factory.run(*submit)
+    assert again.returncode == 1
+    assert mine["candidate_id"] in again.stderr
+    person = factory.json("status")["nats"]
+    connection = await nats.connect(person["url"], user=person["user"], password=person["password"])
+    request = {"source": "null kernel of an agent", "author": "agent"}
+    await connection.publish("assay.intake.candidate.submitted.g", json.dumps(request).encode())
+    await connection.flush()
+    await connection.close()
+    factory.ok("goal", "steer", "g", "--pin", mine["candidate_id"])  # the desk answers in turn: the agent's is taken
+    factory.ok("goal", "stop", "g")
+    factory.wait_for_end("g")
+    shown = factory.json("candidate", "show", mine["candidate_id"])
+    assert (shown["author"], shown["note"]) == ("unsigned/ada", "by hand")
+    assert shown["finals"] in ("proven", "champion"), "it was pinned"
+    proposed = [fact["data"] for fact in factory.facts("g") if fact["type"] == "candidate.proposed.v1"]
+    assert {fact["author"] for fact in proposed if fact["request"]} == {"unsigned/ada", "unsigned/agent"}
+    assert factory.json("events", "verify")["intact"] is True
+    assert factory.run(*submit, "--no-wait").returncode == 1, "the goal has ended"
+
+
 def test_the_same_goal_id_is_idempotent_and_other_content_is_refused(factory: Factory) -> None:
     factory.up()
     factory.submit(null_goal(), "same")

@@ -70,8 +70,13 @@ async def submit(bus: Bus, goal_id: str, body: dict[str, Any] | bytes = GOAL) ->
     await bus.publish(Message(f"assay.intake.goal.submitted.{goal_id}", {}, raw), uuid4())
 
 
-async def steer(bus: Bus, goal_id: str, action: str) -> None:
-    body = json.dumps({"action": action, "reason": "a test"}).encode()
+async def submit_kernel(bus: Bus, goal_id: str, source: str, **said: str) -> None:
+    body = json.dumps({"source": source} | said).encode()
+    await bus.publish(Message(f"assay.intake.candidate.submitted.{goal_id}", {}, body), uuid4())
+
+
+async def steer(bus: Bus, goal_id: str, action: str, **detail: Any) -> None:
+    body = json.dumps({"action": action, "reason": "a test"} | detail).encode()
     await bus.publish(Message(f"assay.intake.goal.steered.{goal_id}", {}, body), uuid4())
 
 

@@ -12,6 +12,7 @@ from schemas.enums import EndedBy, Outcome
 from schemas.envelope import Message
 from schemas.events import (
     CandidateProposed,
+    CandidateRefused,
     CounterexampleKept,
     GenerationClosed,
     GenerationDue,
@@ -26,6 +27,7 @@ from schemas.events import (
 from schemas.ids import due_id
 from services.evidence.memory_log import MemoryLog
 from services.evidence.standings import leaderboard
+from services.evidence.verify import verify
 from services.librarian import curator
 from services.librarian.curator import CuratorState
 from services.librarian.refold import refold
@@ -41,6 +43,7 @@ from tests.integration.librarian_office import (
     running,
     steer,
     submit,
+    submit_kernel,
     until,
     until_completed,
 )
@@ -177,6 +180,53 @@ async def test_pause_resume_and_cancel_from_the_bus(bus: MemoryBus) -> None:
         await until_completed(log, "g")
     (end,) = await facts_of(log, "g", GoalCompleted)
     assert end.fact.ended_by is EndedBy.CANCELLED
+
+
+async def test_kernels_from_outside_are_judged_with_the_generation_and_may_win(bus: MemoryBus) -> None:
+    log = MemoryLog()
+    async with running(await office_of(bus, log)) as term:
+        async with working(FakeWorkers(bus)):
+            await submit(bus, "g", GOAL | {"budget": {"candidates": 400, "wall": 600, "stagnation": 400}})
+
+            async def searching() -> bool:
+                return bool(await facts_of(log, "g", GenerationDue))
+
+            await until(searching)
+            await submit_kernel(bus, "g", "/* kernel 90000 */", author="ada", note="mine")
+            await submit_kernel(bus, "g", "/* kernel 90000 */ // the same")
+            await submit_kernel(bus, "nobody", "/* kernel 901 */")
+
+            async def answered() -> bool:
+                return len(await facts_of(log, None, CandidateRefused)) == 2
+
+            await until(answered)
+            await steer(bus, "g", "stop")
+            await until_completed(log, "g")
+        assert not term.state.awaited
+    (mine,) = [r for r in await facts_of(log, "g", CandidateProposed) if r.fact.submitted]
+    assert mine.fact.author == "unsigned/ada"
+    (end,) = await facts_of(log, "g", GoalCompleted)
+    assert end.fact.champion_id == mine.id
+    same, nobody = await facts_of(log, None, CandidateRefused)
+    assert str(mine.id) in same.fact.problems[0].message
+    assert nobody.fact.problems[0].path == "subject"
+    assert (await verify(log)).holds, "its cause is a request, which stands inside the fact"
+
+
+async def test_a_goal_is_extended_from_the_bus_and_spends_what_it_got(bus: MemoryBus) -> None:
+    log = MemoryLog()
+    async with running(await office_of(bus, log)):
+        await submit(bus, "g")
+        await steer(bus, "g", "extend", extend={"candidates": 8})
+        await steer(bus, "g", "extend", extend={})
+
+        async def refused() -> bool:
+            return bool(await facts_of(log, None, SteerRefused))
+
+        await until(refused)
+        async with working(FakeWorkers(bus)):
+            await until_completed(log, "g")
+    assert len(await facts_of(log, "g", CandidateProposed)) == 24
 
 
 async def test_routes_come_and_go_with_presence(bus: MemoryBus) -> None:

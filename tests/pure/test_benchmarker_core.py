@@ -38,6 +38,8 @@ from services.benchmarker.core import (
     Chosen,
     NoneFound,
     NotRun,
+    Observe,
+    Observed,
     Outcome,
     Raced,
     Refused,
@@ -175,6 +177,16 @@ def test_work_that_could_not_be_done_is_settled_under_its_own_id(fact: type[Any]
     assert isinstance(draft.fact, stated)
     assert draft.fact.reason is AbandonReason.WORKER_LOST
     assert isinstance(concluded(cause, NotRun("the baseline died")), stated)
+
+
+def test_a_copy_says_what_machine_it_stands_on_before_it_calibrates() -> None:
+    observe, calibrate = Benchmarker().announce()
+    assert (observe, calibrate) == (Observe(), Calibrate())
+    assert observe.quiet is Quiet.NONE, "it may be said while somebody measures"
+    profile = golden(MachineObserved).profile.model_copy(update={"fit": None})
+    assert Benchmarker().announced(observe, Observed((profile,))) == (MachineObserved(profile=profile),)
+    with pytest.raises(Bug):
+        Benchmarker().announced(observe, NotRun("no"))
 
 
 def test_a_copy_announces_a_profile_for_each_route_it_serves() -> None:

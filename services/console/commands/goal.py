@@ -15,6 +15,7 @@ from services.console import goal_file
 from services.console.asking import submit_goal
 from services.console.commands import goal_steering
 from services.console.commands.goal_steering import GoalArgument, ReasonOption, steer_and_say
+from services.console.dry_run import dry_run
 from services.console.endpoints import open_log, open_views
 from services.console.exits import exit_with
 from services.console.output import (
@@ -41,12 +42,18 @@ app.command("steer")(goal_steering.steer)
 @app.command()
 def submit(
     file: Annotated[Path | None, typer.Argument(help="Goal file, YAML or JSON.")] = None,
-    template: Annotated[str | None, typer.Option(help="A goal that comes with Assay, by name.")] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help="A goal that comes with Assay, by name.", autocompletion=goal_file.template_names),
+    ] = None,
     goal_id: Annotated[
         str | None, typer.Option("--id", help="Your own id: the same id and content is one goal.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow it to its end. Ctrl-C never cancels the goal.")
+    ] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Print the goal with every default, and what it costs; submit nothing.")
     ] = False,
     output: OutputOption = Format.TEXT,
 ) -> None:
@@ -56,7 +63,11 @@ def submit(
     """
     if (file is None) == (template is None):
         raise Misconfigured(f"give a FILE or --template NAME; templates: {', '.join(goal_file.template_names())}")
-    goal = goal_file.load(file or goal_file.template(template or ""))
+    path = file or goal_file.template(template or "")
+    goal = goal_file.load(path)
+    if dry:
+        dry_run(path, goal_file.request_body(goal), read_settings(), output)
+        return
     chosen = goal_id or goal_file.new_goal_id(goal)
     if not is_token(chosen):
         raise Misconfigured(f"--id {chosen!r}: use 1 to 64 letters, digits, - and _")
