@@ -30,8 +30,10 @@ from schemas.measurement import (
     ShapeResult,
 )
 from schemas.work import Baseline
-from services.console.render import interval_text, report_text, time_text
+from services.console.progress import Progress
+from services.console.render import LESSONS_SHOWN, interval_text, report_text, time_text
 from services.console.report import report_goal, source_change
+from services.console.watch import table
 from tests.search_story import MACHINE, Story, build, comparison, goal, kernel
 
 NAIVE = "void rms_norm(void) {\n    slow();\n}\n"
@@ -170,6 +172,26 @@ def test_a_late_measurement_does_not_change_the_report() -> None:
 def test_rejections_are_counted_by_stage_and_reason_with_an_example() -> None:
     (row,) = report_goal("g1", told().log).rejects
     assert (row.stage, row.reason, row.count, row.message) == ("verify", "out_of_bound", 2, "wrong")
+
+
+def test_the_report_and_the_live_table_of_500_candidates_are_as_long_as_those_of_a_few() -> None:
+    few, many = told(), told()
+    reasons = list(Reason)
+    for number in range(500):
+        id_ = many.proposed(kernel(f"kernel {number}", {"variant": "two_pass", "tile": number}))
+        if number % 3:
+            many.measured(id_, 1.0 + number / 1000)
+        else:
+            many.rejected(id_, reasons[number % len(reasons)])
+        many.say(lesson(f"tile={number} makes a difference", f"tile {number}", None))
+    kinds = len({row.reason for row in report_goal("g1", many.log).rejects})
+    shown = len(text(many).splitlines()) - len(text(few).splitlines())
+    assert shown <= kinds + LESSONS_SHOWN + 1
+    progress = Progress("g1")
+    for recorded in many.log:
+        progress.add(recorded)
+    assert progress.proposed == 504
+    assert table(progress).row_count <= 12
 
 
 def test_a_finalist_that_the_deep_rungs_refused_is_reported_as_such() -> None:
