@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
+from infra.bootstrap.nats_users import ADMIN
 from schemas.events import FACTS
 from schemas.faults import Misconfigured
 from services.runtime.bus import (
@@ -36,10 +37,10 @@ async def bootstrap_nats(settings: Settings, name: str = "admin") -> None:
         await link.close()
 
 
-async def purge_subject(settings: Settings, stream: str, subject: str, name: str = "admin") -> int:
+async def purge_subject(settings: Settings, stream: str, subject: str) -> int:
     """No message of `stream` under `subject` is left. Returns how many there were. Raises NotAllowed for any user but
     the admin."""
-    link = await Link.open(settings, name)
+    link = await Link.open(settings, settings.nats_user or ADMIN)
     try:
         done = await link.api(f"STREAM.PURGE.{stream}", {"filter": subject})
         purged: int = done["purged"]

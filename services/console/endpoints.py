@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from infra.bootstrap.nats_users import ADMIN
 from infra.embedded.nats import admin_credentials
 from schemas.faults import NotAllowed, Transient
 from services.evidence.foreign_log import foreign_log
@@ -120,8 +121,9 @@ async def open_bus(settings: Settings | None = None) -> AsyncIterator[Bus]:
 
 @asynccontextmanager
 async def open_admin_bus(settings: Settings) -> AsyncIterator[Bus]:
-    """The bus, with what the bootstrap may do."""
-    bus = await NatsBus.open(admin_settings(settings), "admin")
+    """The bus, with what the bootstrap may do. Whoever else asks is told so by the first thing that is refused."""
+    as_admin = admin_settings(settings)
+    bus = await NatsBus.open(as_admin, as_admin.nats_user or ADMIN)  # a user's answers come to an inbox of its own
     try:
         yield bus
     finally:
