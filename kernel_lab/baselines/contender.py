@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from kernel_lab.baselines.library import LIBRARY, absent
+from kernel_lab.baselines.library import BY_BLAS, LIBRARY, absent
 from kernel_lab.spaces.fingerprint import fingerprint
 from schemas.enums import Language
 from schemas.work import Kernel, MachineClass
@@ -91,6 +91,6 @@ def _c_contender(
 def _library_contenders(workload: str, threads: int) -> Iterator[ContenderSpec]:
     for operation, library in LIBRARY:
         if operation == workload:
-            count = 1 if library == "numpy" else threads
+            count = 1 if library == "numpy" and workload not in BY_BLAS else threads
             description = f"{library}, {count} thread{'s' if count > 1 else ''}"
             yield ContenderSpec(library, description, count, library=library, absent=absent(library))

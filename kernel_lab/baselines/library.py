@@ -55,6 +55,11 @@ def numpy_transpose(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Sca
     np.copyto(outputs["y"], inputs["x"].T)
 
 
+def numpy_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """OpenBLAS through matmul: its gemv for one vector, its gemm for more."""
+    np.matmul(inputs["x"], inputs["w"].T, out=outputs["y"])
+
+
 def torch_rms_norm(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Written over y: torch's own rms_norm takes no `out=`."""
     torch = _torch()
@@ -87,6 +92,11 @@ def torch_transpose(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Sca
     _tensor(outputs["y"]).copy_(_tensor(inputs["x"]).t())
 
 
+def torch_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """torch's BLAS or oneDNN, whichever it was built with."""
+    _torch().mm(_tensor(inputs["x"]), _tensor(inputs["w"]).t(), out=_tensor(outputs["y"]))
+
+
 LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("rms_norm", "numpy"): numpy_rms_norm,
     ("rms_norm", "torch"): torch_rms_norm,
@@ -98,8 +108,12 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("silu_mul", "torch"): torch_silu_mul,
     ("transpose", "numpy"): numpy_transpose,
     ("transpose", "torch"): torch_transpose,
+    ("gemv", "numpy"): numpy_gemv,
+    ("gemv", "torch"): torch_gemv,
 }
 """By workload and library."""
+BY_BLAS = frozenset({"gemv"})
+"""What numpy hands to OpenBLAS, which uses threads; everything else in numpy uses one."""
 
 
 def _torch() -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kernel_lab.spaces.gemv.c import SPACE as GEMV_C
 from kernel_lab.spaces.null import null_space
 from kernel_lab.spaces.reduce_sum.c import SPACE as REDUCE_SUM_C
 from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
@@ -17,6 +18,7 @@ _REAL = (
     REDUCE_SUM_C,
     SILU_MUL_C,
     TRANSPOSE_C,
+    GEMV_C,
 )
 _NULL = tuple(null_space(workload) for workload in WORKLOADS)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kernel_lab.workloads.gemv import GEMV
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.rms_norm import RMS_NORM
 from kernel_lab.workloads.silu_mul import SILU_MUL
@@ -15,4 +16,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "reduce_sum": REDUCE_SUM,
     "silu_mul": SILU_MUL,
     "transpose": TRANSPOSE,
+    "gemv": GEMV,
 }

@@ -96,4 +96,6 @@ def test_a_library_keeps_its_pages_and_its_threads() -> None:
     assert numpy.environment["MALLOC_TRIM_THRESHOLD_"] == str(1 << 34)
     assert numpy.environment["OMP_NUM_THREADS"] == "1"
     assert torch.environment["OMP_NUM_THREADS"] == "4"
+    blas, _ = (spec for spec in contenders("gemv", WIDE, 4) if spec.library)
+    assert blas.environment["OPENBLAS_NUM_THREADS"] == "4"
     assert all(not spec.environment for spec in contenders("softmax", WIDE, 4) if spec.kernel)

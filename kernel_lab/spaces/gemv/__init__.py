@@ -1,0 +1,1 @@
+"""Design spaces of gemv, a file per language."""
