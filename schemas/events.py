@@ -351,6 +351,23 @@ class CounterexampleKept(Fact):
     counterexample: Counterexample
 
 
+class CounterexampleWithdrawn(Fact):
+    """A person said why a kept input is no evidence against anybody. It is tried no more, and not kept again."""
+
+    TYPE = "counterexample.withdrawn.v1"
+    kept_id: UUID
+    """The id of the `counterexample.kept` that is withdrawn."""
+    counterexample: Counterexample
+    reason: str
+    request: RawRequest
+
+
+class WithdrawalRefused(Fact):
+    TYPE = "withdrawal.refused.v1"
+    problems: tuple[Problem, ...]
+    request: RawRequest
+
+
 class Lesson(Model):
     """A statement with its evidence, computed from the log, superseded by newer ones, never written by hand."""
 
@@ -589,6 +606,8 @@ AnyFact = (
     | CandidateRejected
     | CandidateAbandoned
     | CounterexampleKept
+    | CounterexampleWithdrawn
+    | WithdrawalRefused
     | LessonRecorded
     | GenerationClosed
     | FinalsDue

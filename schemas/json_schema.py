@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from schemas.events import FACTS
 from schemas.goal import Goal
-from schemas.requests import SteerGoal, SubmitCandidate
+from schemas.requests import SteerGoal, SubmitCandidate, WithdrawCounterexample
 
 FOLDER = Path(__file__).parent / "json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -23,6 +23,8 @@ def schema_files() -> Iterator[tuple[str, str]]:
     yield "goal.json", _render(Goal, "Assay goal file")
     yield "candidate.submitted.json", _render(SubmitCandidate, "Body of assay.intake.candidate.submitted.<goal_id>")
     yield "goal.steered.json", _render(SteerGoal, "Body of assay.intake.goal.steered.<goal_id>")
+    withdrawal = "Body of assay.intake.counterexample.withdrawn.<id of its counterexample.kept>"
+    yield "counterexample.withdrawn.json", _render(WithdrawCounterexample, withdrawal)
     for type_, fact in FACTS.items():
         yield f"facts/{type_}.json", _render(fact, type_)
 

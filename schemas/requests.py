@@ -14,6 +14,7 @@ INTAKE_PREFIX = "assay.intake"
 GOAL_SUBMITTED = f"{INTAKE_PREFIX}.goal.submitted"
 GOAL_STEERED = f"{INTAKE_PREFIX}.goal.steered"
 CANDIDATE_SUBMITTED = f"{INTAKE_PREFIX}.candidate.submitted"
+COUNTEREXAMPLE_WITHDRAWN = f"{INTAKE_PREFIX}.counterexample.withdrawn"
 MAX_REQUEST_BYTES = 512 * 1024
 
 
@@ -49,3 +50,12 @@ class SubmitCandidate(Model):
     note: str = Field(default="", max_length=2000)
     nonce: str = Field(default="", max_length=64)
     """Any text: the same file sent again, after it was refused, needs another."""
+
+
+class WithdrawCounterexample(Model):
+    """Body of `assay.intake.counterexample.withdrawn.<id of its counterexample.kept>`."""
+
+    reason: str = Field(min_length=1, max_length=2000)
+    """Why it is no evidence: it outlives whoever withdrew it."""
+    nonce: str = Field(default="", max_length=64)
+    """Any text, as in a steer."""

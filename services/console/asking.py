@@ -3,19 +3,22 @@
 import asyncio
 import hashlib
 from typing import TypeVar
+from uuid import UUID
 
 from schemas.envelope import Message, Recorded
 from schemas.events import (
     CandidateProposed,
     CandidateRefused,
+    CounterexampleWithdrawn,
     GoalAccepted,
     GoalRefused,
     GoalSteered,
     SteerRefused,
+    WithdrawalRefused,
 )
 from schemas.faults import Transient
 from schemas.ids import request_id
-from schemas.requests import CANDIDATE_SUBMITTED, GOAL_STEERED, GOAL_SUBMITTED
+from schemas.requests import CANDIDATE_SUBMITTED, COUNTEREXAMPLE_WITHDRAWN, GOAL_STEERED, GOAL_SUBMITTED
 from services.console.endpoints import open_bus, open_log
 from services.evidence.log import Log
 from services.runtime.settings import Settings
@@ -23,7 +26,16 @@ from services.runtime.settings import Settings
 ANSWER_TIMEOUT_S = 30.0
 POLL_S = 0.1
 
-Answer = GoalAccepted | GoalRefused | GoalSteered | SteerRefused | CandidateProposed | CandidateRefused
+Answer = (
+    GoalAccepted
+    | GoalRefused
+    | GoalSteered
+    | SteerRefused
+    | CandidateProposed
+    | CandidateRefused
+    | CounterexampleWithdrawn
+    | WithdrawalRefused
+)
 A = TypeVar("A", bound=Answer)
 
 
@@ -54,6 +66,17 @@ async def submit_candidate(
     async with open_log(settings) as log:
         answers = (CandidateProposed, CandidateRefused)
         return await _ask(settings, log, f"{CANDIDATE_SUBMITTED}.{goal_id}", body, answers)
+
+
+async def withdraw_counterexample(
+    settings: Settings, kept_id: UUID, body: bytes
+) -> CounterexampleWithdrawn | WithdrawalRefused:
+    """The desk's answer to a withdrawal."""
+    answers, subject = (CounterexampleWithdrawn, WithdrawalRefused), f"{COUNTEREXAMPLE_WITHDRAWN}.{kept_id}"
+    async with open_log(settings) as log:
+        answered: Recorded[CounterexampleWithdrawn | WithdrawalRefused]
+        answered = await _ask(settings, log, subject, body, answers)
+        return answered.fact
 
 
 async def _ask(settings: Settings, log: Log, subject: str, body: bytes, answers: tuple[type[A], ...]) -> Recorded[A]:

@@ -12,6 +12,7 @@ from schemas.faults import Fault
 from services.console.commands import (
     candidate,
     champion,
+    counterexample,
     credentials,
     demo,
     events,
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.add_typer(goal.app, name="goal")
 app.add_typer(candidate.app, name="candidate")
 app.add_typer(champion.app, name="champion")
+app.add_typer(counterexample.app, name="counterexample")
 app.add_typer(events.app, name="events")
 app.add_typer(key.app, name="key")
 app.add_typer(machine.app, name="machine")

@@ -16,6 +16,7 @@ from schemas.events import (
     ChampionCrowned,
     Contestant,
     CounterexampleKept,
+    CounterexampleWithdrawn,
     Fact,
     FinalsDue,
     GenerationDue,
@@ -31,7 +32,12 @@ from services.evidence.goal_state import GoalState
 from services.evidence.routes_state import ROUTE_FACTS, RoutesState
 from services.librarian import rulings
 
-GLOBAL_FACTS: tuple[type[Fact], ...] = (*ROUTE_FACTS, CounterexampleKept, ChampionCrowned)
+GLOBAL_FACTS: tuple[type[Fact], ...] = (
+    *ROUTE_FACTS,
+    CounterexampleKept,
+    CounterexampleWithdrawn,
+    ChampionCrowned,
+)
 """What outlives its goal: read by type when a librarian starts; of goals, only the unfinished are folded again."""
 
 DUE_FACTS = (BaselineDue, GenerationDue, MeasurementRequested, FinalsDue, RaceDue)
@@ -56,6 +62,10 @@ class CuratorState:
     routes: RoutesState = field(default_factory=RoutesState)
     counterexamples: Mapping[str, tuple[Counterexample, ...]] = field(default_factory=dict)
     """By workload, oldest first, none twice."""
+    kept: Mapping[UUID, Counterexample] = field(default_factory=dict)
+    """Everything ever kept, by the id of its fact."""
+    withdrawn: frozenset[str] = frozenset()
+    """Inputs that are no evidence any more, as `input_of` names them."""
     champions: Mapping[Arena, Contestant] = field(default_factory=dict)
     """The latest of each arena. It was not slower than the one before it, so it is the best."""
 
@@ -100,6 +110,7 @@ def _decide_goal(state: CuratorState, goal: GoalState, position: int, has_room: 
         position=position,
         task=task,
         counterexamples=state.known_counterexamples(goal.goal.workload),
+        withdrawn=state.withdrawn,
         incumbent=state.incumbent(task) if task else None,
     )
     decided = rulings.decide(goal, evidence)
@@ -137,7 +148,9 @@ def _accepted(state: CuratorState, recorded: Recorded[GoalAccepted]) -> CuratorS
 def _evolve_global(state: CuratorState, recorded: Recorded[Any]) -> CuratorState:
     match recorded.fact:
         case CounterexampleKept(counterexample=found):
-            return _kept(state, found)
+            return _kept(state, recorded.id, found)
+        case CounterexampleWithdrawn(counterexample=found):
+            return _withdrawn(state, found)
         case ChampionCrowned() as crowned:
             arena = (crowned.workload, crowned.route, _shapes(shape.axes for shape in crowned.comparison.shapes))
             champion = Contestant(
@@ -150,11 +163,20 @@ def _evolve_global(state: CuratorState, recorded: Recorded[Any]) -> CuratorState
             return state
 
 
-def _kept(state: CuratorState, found: Counterexample) -> CuratorState:
+def _kept(state: CuratorState, fact_id: UUID, found: Counterexample) -> CuratorState:
+    state = replace(state, kept={**state.kept, fact_id: found})
     known = state.counterexamples.get(found.workload, ())
-    if rulings.input_of(found) in {rulings.input_of(other) for other in known}:
+    if rulings.input_of(found) in {rulings.input_of(other) for other in known} | state.withdrawn:
         return state
     return replace(state, counterexamples={**state.counterexamples, found.workload: (*known, found)})
+
+
+def _withdrawn(state: CuratorState, found: Counterexample) -> CuratorState:
+    gone = rulings.input_of(found)
+    left = tuple(one for one in state.counterexamples.get(found.workload, ()) if rulings.input_of(one) != gone)
+    return replace(
+        state, counterexamples={**state.counterexamples, found.workload: left}, withdrawn=state.withdrawn | {gone}
+    )
 
 
 def _shapes(axes: Iterable[Mapping[str, int]]) -> Shapes:

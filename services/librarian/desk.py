@@ -6,6 +6,7 @@ handed out twice is answered once.
 """
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -16,6 +17,7 @@ from schemas.envelope import Draft, due
 from schemas.events import (
     CandidateProposed,
     CandidateRefused,
+    CounterexampleWithdrawn,
     Fact,
     GoalAccepted,
     GoalRefused,
@@ -23,18 +25,22 @@ from schemas.events import (
     Problem,
     RawRequest,
     SteerRefused,
+    WithdrawalRefused,
 )
 from schemas.goal import Goal
 from schemas.ids import GoalId, answer_id, is_token, request_id
 from schemas.model import Model, clip
 from schemas.requests import (
     CANDIDATE_SUBMITTED,
+    COUNTEREXAMPLE_WITHDRAWN,
     GOAL_STEERED,
     GOAL_SUBMITTED,
     SteerGoal,
     SubmitCandidate,
     SubmitGoal,
+    WithdrawCounterexample,
 )
+from schemas.work import Counterexample
 from services.evidence.goal_state import GoalState, digest
 from services.librarian.curator import CuratorState
 from services.librarian.goal_checks import Catalogue, check_goal
@@ -42,6 +48,7 @@ from services.librarian.problems import problems_of
 from services.librarian.request_text import json_path, parse, raw_request, scrubbed
 from services.librarian.steering import check_steer
 from services.librarian.submissions import candidate_of, check_submission, kernel_of, not_open
+from services.librarian.withdrawals import kept_counterexample
 
 MAX_PROBLEMS = 64
 """Named in one refusal; the rest are counted. Chosen: keeps a refusal far below 512 KiB."""
@@ -63,7 +70,7 @@ class Request:
 
 def answer(request: Request, state: CuratorState, catalogue: Catalogue, has_room: bool = True) -> Draft[Fact] | None:
     """What is said to `request`; None when its answer is in the log already."""
-    for kind, reply in ((GOAL_SUBMITTED, _submitted), (GOAL_STEERED, _steered), (CANDIDATE_SUBMITTED, _candidate)):
+    for kind, reply in REPLIES.items():
         if request.subject == kind or request.subject.startswith(f"{kind}."):
             return reply(request, request.subject.removeprefix(kind).removeprefix("."), state, catalogue, has_room)
     hint = f"publish on {GOAL_SUBMITTED}.<goal id>, {GOAL_STEERED}.<goal id> or {CANDIDATE_SUBMITTED}.<goal id>"
@@ -215,6 +222,20 @@ def _admitted(
     return candidate
 
 
+# ---- counterexample.withdrawn --------------------------------------------------------------------------------------
+
+
+def _withdrawn(request: Request, name: str, state: CuratorState, _catalogue: Catalogue, _has_room: bool) -> Draft[Fact]:
+    asked, problems = _read(WithdrawCounterexample, request.body)
+    kept_id, found = kept_counterexample(name, state)
+    if isinstance(found, Problem):
+        problems.append(found)
+    if problems or asked is None or kept_id is None or not isinstance(found, Counterexample):
+        return _answer(request, "withdraw", WithdrawalRefused(problems=_bounded(problems), request=_raw(request)))
+    fact = CounterexampleWithdrawn(kept_id=kept_id, counterexample=found, reason=asked.reason, request=_raw(request))
+    return _answer(request, "withdraw", fact)
+
+
 # ---- all -----------------------------------------------------------------------------------------------------------
 
 
@@ -275,3 +296,12 @@ def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
     if len(short) <= MAX_PROBLEMS:
         return named
     return (*named, Problem(path=json_path(), message=f"and {len(short) - MAX_PROBLEMS} more problems"))
+
+
+REPLIES: Mapping[str, Callable[[Request, str, CuratorState, Catalogue, bool], Draft[Fact] | None]] = {
+    GOAL_SUBMITTED: _submitted,
+    GOAL_STEERED: _steered,
+    CANDIDATE_SUBMITTED: _candidate,
+    COUNTEREXAMPLE_WITHDRAWN: _withdrawn,
+}
+"""Who answers what, by subject up to its last token."""

@@ -45,6 +45,8 @@ class Evidence:
     """As pinned, or as it would be pinned now; None while no route is available."""
     counterexamples: tuple[Counterexample, ...]
     incumbent: Contestant | None
+    withdrawn: frozenset[str] = frozenset()
+    """Inputs that shall not be kept again, as `input_of` names them."""
 
 
 def decide(goal: GoalState, evidence: Evidence) -> Drafts:
@@ -228,7 +230,7 @@ def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
 
 def _kept(goal: GoalState, caught: Mapping[UUID, CandidateState | FinalistState], evidence: Evidence) -> Drafts:
     """Inputs that caught somebody and that nobody kept before, each naming the candidate it first caught."""
-    known = {input_of(one) for one in evidence.counterexamples}
+    known = {input_of(one) for one in evidence.counterexamples} | evidence.withdrawn
     new: dict[str, Counterexample] = {}
     for candidate_id, judged in caught.items():
         one = judged.counterexample

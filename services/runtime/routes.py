@@ -19,6 +19,7 @@ from schemas.events import (
     CandidateVerified,
     ChampionCrowned,
     CounterexampleKept,
+    CounterexampleWithdrawn,
     Fact,
     FinalistAbandoned,
     FinalistNominated,
@@ -49,6 +50,7 @@ from schemas.events import (
     RouteLost,
     SearchExhausted,
     SteerRefused,
+    WithdrawalRefused,
 )
 from schemas.faults import Misconfigured
 from schemas.ids import NULL_ROUTE, Route
@@ -129,6 +131,8 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
             RaceDue,
             CandidateProposed,
             CounterexampleKept,
+            CounterexampleWithdrawn,
+            WithdrawalRefused,
             LessonRecorded,
             GenerationClosed,
             ChampionCrowned,

@@ -19,6 +19,8 @@ from kernel_lab.verify.file import to_json, verify_file, verify_source
 from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import JudgedAs, Language, Reason, Rung, RungStatus
+from schemas.envelope import due
+from schemas.events import CounterexampleKept, GenerationDue
 from schemas.faults import Misconfigured
 from schemas.verdict import Judgement
 from schemas.work import MAX_SOURCE_BYTES, Artifact, Build, Kernel, MachineClass, Task
@@ -26,6 +28,7 @@ from services.runtime.artifacts import ArtifactStore
 from services.runtime.settings import Settings
 from services.verifier.core import Prove, Verify
 from services.verifier.work import open_effect
+from tests.pure.floor import Floor
 from tests.search_story import task
 from tests.zoo.inmates import Inmate, inmates, told
 
@@ -245,6 +248,24 @@ def test_a_counterexample_catches_its_candidate_again_under_other_seeds(court: C
     assert second.reason is Reason.COUNTEREXAMPLE
     assert second.counterexample == first.counterexample
     assert verify_source(PLAIN.source, RMS_NORM, known, court, machine).verdict is JudgedAs.VERIFIED
+
+
+def test_an_input_that_one_goal_kept_catches_a_candidate_of_another(
+    court: Court, machine: MachineClass, settings: Settings
+) -> None:
+    """Curator to task to verifier: the second goal's task carries what the first one kept."""
+    inmate = ZOO["rms_norm__wrong_between_the_sizes"]
+    found = verify_source(inmate.source, RMS_NORM, inmate.plan, court, machine, inmate.seeds).counterexample
+    assert found is not None
+    floor = Floor()
+    floor.record(due("first", "kept", CounterexampleKept(goal_id="first", counterexample=found)))
+    floor.with_route().accept("second")
+    floor.search()
+    carried = floor.facts(GenerationDue)[0].task.counterexamples
+    work, perform = work_of(inmate, court, machine, settings), open_effect(settings)
+    assert perform(work).verdict is JudgedAs.VERIFIED
+    told_of_it = replace(work, task=work.task.model_copy(update={"counterexamples": carried}))
+    assert perform(told_of_it).reason is Reason.COUNTEREXAMPLE
 
 
 def linked_by_hand(folder: Path, source: bytes, *link_flags: str) -> bytes:

@@ -32,6 +32,7 @@ from schemas.events import (
     CandidateRejected,
     CandidateRemeasured,
     CandidateVerified,
+    CounterexampleWithdrawn,
     Fact,
     FinalistNominated,
     FinalistProven,
@@ -225,6 +226,13 @@ class Floor:
     def steer(self, action: SteerAction, goal_id: str = "g", **detail: Any) -> "Floor":
         fact = GoalSteered(goal_id=goal_id, action=action, reason="because", request=REQUEST, **detail)
         self.record(due(goal_id, "steer", fact, len(self.log)))
+        return self
+
+    def withdraw(self, kept_id: UUID) -> "Floor":
+        fact = CounterexampleWithdrawn(
+            kept_id=kept_id, counterexample=self.state.kept[kept_id], reason="because", request=REQUEST
+        )
+        self.record(due("none", "withdraw", fact, len(self.log)))
         return self
 
     def wait(self, seconds: float) -> "Floor":

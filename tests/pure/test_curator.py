@@ -265,6 +265,22 @@ def test_a_counterexample_known_from_an_earlier_goal_is_not_kept_again() -> None
     assert len(floor.facts(CounterexampleKept)) == 1
 
 
+def test_a_withdrawn_counterexample_travels_no_more_and_is_not_kept_again() -> None:
+    floor = Floor()
+    kept = [
+        floor.record(due("old", "kept", CounterexampleKept(goal_id="old", counterexample=counterexample(seed)), seed))
+        for seed in (0, 1)
+    ]
+    assert kept[0] is not None
+    floor.withdraw(kept[0].id)
+    floor.with_route().accept()
+    floor.fate = lambda number: Reason.OUT_OF_BOUND if number == 0 else 1.1
+    floor.search()
+    assert [one.seed for one in floor.facts(BaselineDue)[0].task.counterexamples] == [1]
+    assert [one.seed for one in floor.facts(FinalsDue)[0].task.counterexamples] == [1]
+    assert len(floor.facts(CounterexampleKept)) == 2
+
+
 def test_a_task_carries_at_most_64_counterexamples_and_the_latest_ones() -> None:
     floor = Floor()
     for seed in range(70):

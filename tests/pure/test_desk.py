@@ -3,6 +3,7 @@
 import base64
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,18 @@ from hypothesis import strategies as st
 
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import SteerAction
-from schemas.envelope import Draft, Envelope, encode
-from schemas.events import Fact, GoalAccepted, GoalRefused, GoalSteered, Problem, SteerRefused
+from schemas.envelope import Draft, Envelope, due, encode
+from schemas.events import (
+    CounterexampleKept,
+    CounterexampleWithdrawn,
+    Fact,
+    GoalAccepted,
+    GoalRefused,
+    GoalSteered,
+    Problem,
+    SteerRefused,
+    WithdrawalRefused,
+)
 from schemas.goal import Search
 from schemas.ids import due_id
 from schemas.requests import MAX_REQUEST_BYTES
@@ -19,7 +30,7 @@ from services.librarian import desk
 from services.librarian.curator import CuratorState
 from services.librarian.goal_checks import Catalogue, check_goal
 from services.librarian.request_text import nests_deeper_than, raw_request
-from tests.pure.floor import START, Floor, goal
+from tests.pure.floor import START, Floor, counterexample, goal
 
 SUBMIT = "assay.intake.goal.submitted"
 STEER = "assay.intake.goal.steered"
@@ -262,6 +273,59 @@ def test_memory_of_an_observed_machine_counts() -> None:
 def test_a_malformed_subject_is_refused(subject: str) -> None:
     found = problems(GOOD, subject)
     assert list(found) == ["subject"]
+
+
+# ---- counterexamples -----------------------------------------------------------------------------------------------
+
+
+WITHDRAW = "assay.intake.counterexample.withdrawn"
+
+
+def kept_one() -> tuple[Floor, UUID]:
+    floor = Floor()
+    recorded = floor.record(due("old", "kept", CounterexampleKept(goal_id="old", counterexample=counterexample(7))))
+    assert recorded is not None
+    return floor, recorded.id
+
+
+def test_a_kept_counterexample_is_withdrawn_with_its_reason() -> None:
+    floor, kept_id = kept_one()
+    answer = ask({"reason": "the bound was too tight"}, f"{WITHDRAW}.{kept_id}", floor.state)
+    assert answer is not None
+    assert isinstance(answer.fact, CounterexampleWithdrawn)
+    assert answer.fact.kept_id == kept_id
+    assert answer.fact.counterexample.seed == 7
+    assert answer.fact.reason == "the bound was too tight"
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "path", "words"),
+    [
+        ({}, None, "$.reason", "required"),
+        ({"reason": ""}, None, "$.reason", "1 character"),
+        ({"reason": "r", "colour": 1}, None, "$.colour", "field"),
+        ({"reason": "r"}, "00000000-0000-4000-8000-000000000001", "subject", "no counterexample was kept"),
+        ({"reason": "r"}, "nothing", "subject", "names no counterexample"),
+        (b"{", None, "$", "JSON"),
+    ],
+)
+def test_a_withdrawal_needs_a_reason_and_a_counterexample_that_was_kept(
+    body: bytes | dict[str, Any], name: str | None, path: str, words: str
+) -> None:
+    floor, kept_id = kept_one()
+    answer = ask(body, f"{WITHDRAW}.{name or kept_id}", floor.state)
+    assert answer is not None
+    assert isinstance(answer.fact, WithdrawalRefused)
+    assert [(p.path, words in p.message) for p in answer.fact.problems] == [(path, True)], answer.fact.problems
+
+
+def test_a_counterexample_is_withdrawn_once() -> None:
+    floor, kept_id = kept_one()
+    floor.withdraw(kept_id)
+    answer = ask({"reason": "again"}, f"{WITHDRAW}.{kept_id}", floor.state)
+    assert answer is not None
+    assert isinstance(answer.fact, WithdrawalRefused)
+    assert "withdrawn before" in answer.fact.problems[0].message
 
 
 # ---- steering ------------------------------------------------------------------------------------------------------
