@@ -143,7 +143,7 @@ def encoded(line: Model) -> bytes:
 
 async def _lines(log: Log, selection: Selection, now: datetime, assay: str, progress: Progress) -> AsyncIterator[Model]:
     head, origin = await log.head(), await log.origin()
-    partial = selection != Selection()
+    partial = selection != Selection() or await log.partial()
     yield Header(
         assay=assay,
         origin=origin,

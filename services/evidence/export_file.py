@@ -89,6 +89,9 @@ class ExportFile:
     async def duplicates(self) -> tuple[Duplicate, ...]:
         return self._duplicates
 
+    async def partial(self) -> bool:
+        return self.header.partial
+
     async def imports(self) -> tuple[Import, ...]:
         head = await self.head()
         return tuple(Import(origin, head, partial=True) for origin in self.header.imports)

@@ -78,6 +78,9 @@ class ForeignLog:
             found = await connection.fetch(sql.DUPLICATES, UUID(self._imported.origin))
         return tuple(Duplicate(**record) for record in found)
 
+    async def partial(self) -> bool:
+        return self._imported.partial
+
     async def imports(self) -> tuple[Import, ...]:
         """What the other log had imported itself does not travel on."""
         return ()

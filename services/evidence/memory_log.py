@@ -82,6 +82,9 @@ class MemoryLog:
     async def duplicates(self) -> tuple[Duplicate, ...]:
         return tuple(self._duplicates)
 
+    async def partial(self) -> bool:
+        return False
+
     async def imports(self) -> tuple[Import, ...]:
         """Memory takes nothing in."""
         return ()

@@ -1,6 +1,7 @@
 """Taking in a copy of another log: under its own origin, through the same lock as the recorder, each row once."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -72,14 +73,30 @@ async def _batches(other: Log, head: Head) -> AsyncIterator[list[Copied]]:
 async def _compared(log: PostgresLog, other: Log, head: Head) -> TakenIn:
     """`other` is a copy of `log`: every row of it is here. Raises Broken when one is not, or is another one."""
     same = 0
-    async for one in other.walk(head.position):
-        if isinstance(one, LeftOut):
-            continue
-        here = [row async for row in log.rows(one.position - 1, one.position)]
-        if not here or here[0].hash != one.hash:
-            raise Broken(f"position {one.position} of this log is not what the copy of it says: one was rewritten")
-        same += 1
+    async with aclosing(_links(log)) as here:
+        async for one in other.walk(head.position):
+            if isinstance(one, LeftOut):
+                continue
+            found = await _at(here, one.position)
+            if found is None or found.hash != one.hash:
+                raise Broken(f"position {one.position} of this log is not what the copy of it says: one was rewritten")
+            same += 1
     return TakenIn(await log.origin(), 0, same, own=True)
+
+
+async def _links(log: PostgresLog) -> AsyncGenerator[Row, None]:
+    head = await log.head()
+    async for one in log.walk(head.position, content=False):
+        if isinstance(one, Row):
+            yield one
+
+
+async def _at(rows: AsyncGenerator[Row, None], position: int) -> Row | None:
+    """The row at `position`, which lies past all that were read before; None when it is not there."""
+    async for row in rows:
+        if row.position >= position:
+            return row if row.position == position else None
+    return None
 
 
 async def _take_batch(log: PostgresLog, origin: str, batch: Sequence[Copied], now: datetime) -> int:

@@ -114,6 +114,9 @@ class PostgresLog:
         async with self.connection("reading duplicates") as connection:
             return tuple(Duplicate(**record) for record in await connection.fetch(sql.DUPLICATES))
 
+    async def partial(self) -> bool:
+        return False
+
     async def imports(self) -> tuple[Import, ...]:
         async with self.connection("reading what was imported") as connection:
             found = await connection.fetch(imports_sql.IMPORTS)

@@ -1,6 +1,7 @@
 """Export and import: lossless, verified first, each log under its own origin, and nothing done twice."""
 
 import json
+import resource
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from schemas.envelope import Message
 from schemas.events import GoalAccepted
 from schemas.faults import Broken, Fault, Misconfigured
+from services.console.commands.evidence import write_export
 from services.evidence.audit import audit
 from services.evidence.breaks import BreakKind
 from services.evidence.export import Selection, encoded, export
@@ -117,6 +119,31 @@ async def test_exporting_an_import_again_gives_the_same_lines(tmp_path: Path, po
     await imported(postgres_log, first)
     again = await exported(tmp_path / "again.jsonl", await foreign_log(postgres_log, ORIGIN))
     assert again.read_bytes() == first.read_bytes()
+
+
+async def test_an_export_of_a_partial_copy_is_labelled_partial_too(tmp_path: Path, postgres_log: PostgresLog) -> None:
+    await imported(postgres_log, await exported(tmp_path / "g2.jsonl", await other_log(), Selection(goal_id="g2")))
+    again = ExportFile(await exported(tmp_path / "again.jsonl", await foreign_log(postgres_log, ORIGIN)))
+    assert again.header.partial
+    assert (await verify(again, trust=TRUST)).holds
+
+
+async def test_a_full_disk_leaves_nothing_half_written_and_says_so(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for the disk: it fails in the same place."""
+    file, soft = tmp_path / "out.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    lines = export(await other_log(), Selection(), BEGIN, "0.1.0")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, soft[1]))
+    try:
+        with pytest.raises(Misconfigured, match="could not be written"):
+            await write_export(file, lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="could not be written"):
+        await write_export(tmp_path / "no" / "x.jsonl", export(await other_log(), Selection(), BEGIN, "0.1.0"))
 
 
 # ---- bad files -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from infra.bootstrap.keys import BOOTSTRAP_KEY, bootstrap_keys, issue_key, key_file, known_fingerprint
 from schemas.envelope import Message
+from schemas.events import KeyCertified
 from schemas.faults import Misconfigured
 from schemas.framing import SIGNATURE, frame, signed_bytes, unframe
 from services.evidence.identities import ANSWERS
@@ -137,6 +138,10 @@ def test_a_key_for_another_machine_is_certified_by_the_same_bootstrap_key(tmp_pa
 )
 def test_a_source_names_its_service(source: str | None, service: str) -> None:
     assert service_of(source) == service
+
+
+def test_every_service_may_state_its_certificate() -> None:
+    assert [service for service, facts in OUTPUTS.items() if KeyCertified not in facts] == []
 
 
 def test_every_answer_whose_id_is_checked_is_a_fact_that_some_service_states() -> None:

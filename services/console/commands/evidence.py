@@ -66,7 +66,7 @@ def export_(
                 raise Misconfigured(f"the log ends at position {head}; {max(after, upto or 0)} lies beyond it")
             with progress_steps() as step:
                 now, assay = datetime.now(UTC), version("assay")
-                return await _write(
+                return await write_export(
                     file, export(log, selection, now, assay, lambda row, of: step("exporting", row, of))
                 )
 
@@ -75,7 +75,8 @@ def export_(
     say(f"{end.events} events{partial}; {'stdout' if file == STDOUT else file}")
 
 
-async def _write(file: Path, lines: AsyncIterator[Model]) -> End:
+async def write_export(file: Path, lines: AsyncIterator[Model]) -> End:
+    """`lines` are in `file`, all of them or none. Raises Misconfigured when it cannot be written."""
     with _written_whole(file) as write:
         async for line in lines:
             write(line)
@@ -86,20 +87,23 @@ async def _write(file: Path, lines: AsyncIterator[Model]) -> End:
 
 @contextmanager
 def _written_whole(file: Path) -> Iterator[Callable[[Model], object]]:
-    """Writes lines that are in `file` at the end, or nowhere. Raises Misconfigured when the disk is full."""
-    if file == STDOUT:
-        yield lambda line: sys.stdout.buffer.write(encoded(line))
-        sys.stdout.buffer.flush()
-        return
+    """Writes lines that are in `file` at the end, or nowhere. Raises Misconfigured when they cannot be written."""
     fresh = file.with_name(f"{file.name}.unfinished")
     try:
+        if file == STDOUT:
+            yield lambda line: sys.stdout.buffer.write(encoded(line))
+            sys.stdout.buffer.flush()
+            return
         with _sink(file, fresh) as write:
             yield write
         fresh.replace(file)
     except OSError as error:
-        raise Misconfigured(f"{file} could not be written: {error.strerror}; nothing is left of it") from error
-    finally:
         fresh.unlink(missing_ok=True)
+        where = "stdout" if file == STDOUT else file
+        raise Misconfigured(f"{where} could not be written: {error.strerror}; nothing usable is left of it") from error
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager
