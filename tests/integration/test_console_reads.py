@@ -119,6 +119,7 @@ async def test_a_champion_is_exported_from_the_command_line_and_nothing_is_writt
     assert done.stdout.strip() == str(folder)
     assert {"Makefile", "README.md", "bench.c", "champion.c", "evidence.json"} <= {one.name for one in folder.iterdir()}
     assert [one.name for one in tmp_path.iterdir()] == ["mine"]
+    assert "names the folder" in str((await in_thread(assay, "champion", "export", GOAL, "-o", "json")).exception)
     for goal, where, words in ((GOAL, folder, "not empty"), ("nobody", tmp_path / "other", "no goal")):
         done = await in_thread(assay, "champion", "export", goal, "-o", str(where))
         assert isinstance(done.exception, Fault)

@@ -8,6 +8,7 @@ import typer
 
 from schemas.envelope import Recorded
 from schemas.events import ChampionCrowned, MachineObserved
+from schemas.faults import Misconfigured
 from services.console.endpoints import open_log, open_views
 from services.console.exits import Exit, exit_with
 from services.console.export.claim import Claim, read_claim
@@ -96,6 +97,8 @@ def export(
 
     Example: assay champion export my-goal -o my-kernel
     """
+    if str(folder) in tuple(Format):
+        raise Misconfigured(f"-o {folder}: here it names the folder to make; call it otherwise than an output format")
     require_free(folder)
 
     async def read() -> tuple[Claim, dict[str, Any]]:
