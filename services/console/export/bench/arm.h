@@ -102,16 +102,33 @@ static void serve(const struct arm *arm, int orders, int answers)
         _exit(FAILED);
     }
     touch();
-    while (read(orders, &order, sizeof order) == sizeof order) {
-        struct sample sample = {0};
+    struct sample said = {0};
+    while (write(answers, &said, sizeof said) == sizeof said && read(orders, &order, sizeof order) == sizeof order) {
+        said = (struct sample){0};
         if (order.what == TIME)
-            sample = take_sample(run);
+            said = take_sample(run);
         else
             call_kernel(run, sets[order.set].at, shape_now);
-        if (write(answers, &sample, sizeof sample) != sizeof sample)
-            break;
     }
     _exit(0);
+}
+
+/* The next word of an arm. One that ends or keeps silent ends the benchmark. */
+static struct sample awaited(struct process *process)
+{
+    struct sample sample;
+    struct pollfd answer = {process->answers, POLLIN, 0};
+    int status = 0;
+    if (poll(&answer, 1, PATIENCE_MS) > 0 && read(process->answers, &sample, sizeof sample) == sizeof sample)
+        return sample;
+    pause_ns(100000000); /* a process that is ending has ended by then */
+    if (waitpid(process->pid, &status, WNOHANG) == process->pid && WIFSIGNALED(status))
+        fprintf(stderr, "bench: %s was ended by signal %d (%s) at %s\n", process->arm->name, WTERMSIG(status),
+                strsignal(WTERMSIG(status)), shape_now->name);
+    else
+        fprintf(stderr, "bench: %s gave no answer at %s\n", process->arm->name, shape_now->name);
+    kill(process->pid, SIGKILL);
+    exit(FAILED);
 }
 
 static struct process start(const struct arm *arm)
@@ -129,6 +146,7 @@ static struct process start(const struct arm *arm)
     }
     close(orders[0]);
     close(answers[1]);
+    awaited(&process); /* it has touched every page: from here on only a kernel writes */
     return process;
 }
 
@@ -143,20 +161,9 @@ static void end(struct process *process)
 static struct sample ask(struct process *process, enum what what, int set)
 {
     struct order order = {what, set};
-    struct sample sample;
-    struct pollfd answer = {process->answers, POLLIN, 0};
-    int status = 0;
-    if (write(process->orders, &order, sizeof order) == sizeof order && poll(&answer, 1, PATIENCE_MS) > 0 &&
-        read(process->answers, &sample, sizeof sample) == sizeof sample)
-        return sample;
-    int ended = waitpid(process->pid, &status, WNOHANG) == process->pid || (usleep(100000), waitpid(process->pid, &status, WNOHANG)) == process->pid;
-    if (ended && WIFSIGNALED(status))
-        fprintf(stderr, "bench: %s was ended by signal %d (%s) at %s\n", process->arm->name, WTERMSIG(status),
-                strsignal(WTERMSIG(status)), shape_now->name);
-    else
-        fprintf(stderr, "bench: %s gave no answer at %s\n", process->arm->name, shape_now->name);
-    kill(process->pid, SIGKILL);
-    exit(FAILED);
+    if (write(process->orders, &order, sizeof order) != sizeof order)
+        fprintf(stderr, "bench: %s takes no orders\n", process->arm->name);
+    return awaited(process);
 }
 
 #endif
