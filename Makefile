@@ -65,7 +65,7 @@ compose-env: ## Write .env with fresh secrets for docker-compose.yml; one that e
 	@$(PYTHON) infra/compose/fresh_env.py
 
 compose-test: wheels ## docker-compose.yml for real: images, scaling, a killed container, a champion (a quarter of an hour)
-	@$(BIN)/python -m pytest tests/compose
+	@$(if $(REQUIRED),ASSAY_REQUIRE_COMPOSE=1) $(BIN)/python -m pytest tests/compose
 
 lock: ## Re-pin both locks (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements.lock

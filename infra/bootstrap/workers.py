@@ -1,6 +1,9 @@
 """Which workers on other machines may join: a name, a service and a public key for each, beside the server's files."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -45,23 +48,33 @@ def admit(home: Path, service: str, name: str, now: datetime) -> WorkerCredentia
         raise Misconfigured(f"a worker joins as one of {', '.join(JOINABLE)}; not as {service!r}")
     if not is_token(name):
         raise Misconfigured(f"{name!r}: a worker's name has letters, digits, - and _, at most 64 of them")
-    known = admitted(home)
-    if any(worker.name == name for worker in known):
-        raise Misconfigured(f"a worker {name!r} is admitted already; `assay credentials revoke {name}` ends that")
-    credentials = fresh_credentials(service, name)
-    _write(home, (*known, Admitted(name, service, credentials.key, now.isoformat(timespec="seconds"))))
+    with _locked(home):
+        known = admitted(home)
+        if any(worker.name == name for worker in known):
+            raise Misconfigured(f"a worker {name!r} is admitted already; `assay credentials revoke {name}` ends that")
+        credentials = fresh_credentials(service, name)
+        _write(home, (*known, Admitted(name, service, credentials.key, now.isoformat(timespec="seconds"))))
     return credentials
 
 
 def revoke(home: Path, name: str) -> Admitted:
     """`name` may no longer join. Raises Misconfigured when nobody is called that."""
-    known = admitted(home)
-    found = next((worker for worker in known if worker.name == name), None)
-    if found is None:
-        names = ", ".join(worker.name for worker in known) or "nobody"
-        raise Misconfigured(f"no worker is called {name!r}; admitted are: {names}")
-    _write(home, tuple(worker for worker in known if worker.name != name))
+    with _locked(home):
+        known = admitted(home)
+        found = next((worker for worker in known if worker.name == name), None)
+        if found is None:
+            names = ", ".join(worker.name for worker in known) or "nobody"
+            raise Misconfigured(f"no worker is called {name!r}; admitted are: {names}")
+        _write(home, tuple(worker for worker in known if worker.name != name))
     return found
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """Nobody else changes the register meanwhile."""
+    with (home / f"{REGISTER_FILE}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _write(home: Path, workers: tuple[Admitted, ...]) -> None:

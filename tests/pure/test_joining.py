@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -147,6 +148,13 @@ def test_a_name_is_admitted_once_and_free_again_when_revoked(tmp_path: Path) -> 
     assert workers.revoke(tmp_path, "box2").key == first.key
     assert workers.admitted(tmp_path) == ()
     assert workers.admit(tmp_path, "compiler", "box2", NOW).key != first.key
+
+
+def test_admissions_made_at_the_same_moment_are_all_kept(tmp_path: Path) -> None:
+    names = [f"box{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: workers.admit(tmp_path, "verifier", name, NOW), names))
+    assert sorted(worker.name for worker in workers.admitted(tmp_path)) == sorted(names)
 
 
 @pytest.mark.parametrize("service", ["librarian", "proposer", "poet"])
