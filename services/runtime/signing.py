@@ -116,13 +116,19 @@ class ServiceKey:
     def read(cls, path: Path) -> "ServiceKey":
         """The key in `path`. Raises Misconfigured, saying what to do, when it is missing, damaged or not certified."""
         try:
-            record = KeyRecord.model_validate_json(path.read_bytes())
-        except OSError as error:
-            message = f"the signing key {path} cannot be read ({error.strerror}); see ASSAY_SIGNING_KEY"
+            return cls.parse(path.read_text(encoding="utf-8"), path)
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"the signing key {path} cannot be read ({error}); see ASSAY_SIGNING_KEY"
             raise Misconfigured(message) from error
+
+    @classmethod
+    def parse(cls, text: str, where: Path) -> "ServiceKey":
+        """The key that `text`, read from `where`, holds. Raises Misconfigured when it holds none."""
+        try:
+            record = KeyRecord.model_validate_json(text)
         except ValidationError:
-            raise Misconfigured(f"{path} is no signing key; issue another one with `assay key issue`") from None
-        return cls.of(record, path)
+            raise Misconfigured(f"{where} is no signing key; issue another one with `assay key issue`") from None
+        return cls.of(record, where)
 
 
 def certificate_holds(certificate: Certificate) -> bool:

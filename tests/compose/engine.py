@@ -43,14 +43,19 @@ class Engine:
 
 
 def run(
-    command: list[str], environment: Mapping[str, str], *, timeout_s: float, check: bool = True
+    command: list[str],
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float,
+    check: bool = True,
+    given: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """`command` has ended; with `check` it must have succeeded."""
     done = subprocess.run(
         command,
         cwd=ROOT,
         env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
+        input=given or "",
         capture_output=True,
         text=True,
         timeout=timeout_s,

@@ -41,11 +41,11 @@ class Stack:
         self.env_file.write_text(changed(self.env_file.read_text(encoding="utf-8"), changes), encoding="utf-8")
 
     def compose(
-        self, *arguments: str, timeout_s: float = 300.0, check: bool = True
+        self, *arguments: str, timeout_s: float = 300.0, check: bool = True, given: str | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """`docker compose <arguments>` on this project."""
+        """`docker compose <arguments>` on this project, `given` being its standard input."""
         command = [*self.engine.compose, "--env-file", str(self.env_file), "--project-name", self.project, *arguments]
-        return run(command, self.engine.environment, timeout_s=timeout_s, check=check)
+        return run(command, self.engine.environment, timeout_s=timeout_s, check=check, given=given)
 
     def console(self, *arguments: str, check: bool = True, goal: Path | None = None) -> str:
         """stdout of `assay <arguments>` in the console's container; `goal` is there as /goal.json."""
@@ -78,6 +78,11 @@ class Stack:
     def _are_healthy(self, service: str) -> bool:
         found = self.containers(service)
         return bool(found) and all(self.inspect(one, "{{.State.Health.Status}}") == "healthy" for one in found)
+
+    def fingerprint(self) -> str:
+        """The bootstrap key's, as the bootstrap job tells the operator."""
+        told = self.compose("logs", "--no-color", "bootstrap").stdout
+        return told.rpartition("bootstrap key ")[2].split()[0]
 
     def goal(self, goal_id: str) -> dict[str, Any]:
         shown: dict[str, Any] = self.json("goal", "show", goal_id)

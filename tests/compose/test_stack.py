@@ -94,7 +94,10 @@ def test_only_workers_have_a_compiler(stack: Stack) -> None:
 
 
 def test_a_worker_outside_the_containers_joins_with_credentials_made_in_them(stack: Stack, tmp_path: Path) -> None:
-    stack.compose("exec", "-T", "-w", "/tmp", "nats", "assay", "credentials", "create", "verifier", "outside")
+    issue = "assay key issue verifier --to k >&2 && cat k"
+    key = stack.compose("run", "--rm", "-T", "--no-deps", "bootstrap", "sh", "-c", issue).stdout
+    admit = ("assay", "credentials", "create", "verifier", "outside", "--signing-key", "-")
+    stack.compose("exec", "-T", "-w", "/tmp", "nats", *admit, given=key)
     creds = tmp_path / "outside.creds"
     creds.write_text(stack.compose("exec", "-T", "-w", "/tmp", "nats", "cat", "outside.creds").stdout, encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
@@ -112,6 +115,7 @@ def test_a_worker_outside_the_containers_joins_with_credentials_made_in_them(sta
         assert worker.wait(30) == 0, (tmp_path / "log").read_text(encoding="utf-8")
     facts = stack.facts("--goal", "joined", "--type", "candidate.verified")
     assert "assay/verifier/outside" in {fact["source"] for fact in facts}
+    assert stack.json("events", "verify", "--bootstrap-key", stack.fingerprint())["intact"] is True
 
 
 def test_a_stopped_copy_drains_and_ends_in_good_order_and_everything_is_there_after_a_restart(stack: Stack) -> None:

@@ -14,6 +14,7 @@ from infra.bootstrap.nats_server import Server, rewrite_workers, write_server_co
 from infra.bootstrap.nats_users import USERS
 from schemas.events import FACTS
 from schemas.faults import Fault, Misconfigured
+from services.console.commands import credentials
 from services.console.commands import worker as joining
 from services.runtime.address import parse_address
 from services.runtime.credentials import (
@@ -24,6 +25,7 @@ from services.runtime.credentials import (
 )
 from services.runtime.language import strange
 from services.runtime.routes import INPUTS, OUTPUTS
+from services.runtime.signing import BootstrapKey
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -166,6 +168,26 @@ def test_only_services_that_need_no_database_can_be_joined(tmp_path: Path, servi
 def test_a_name_that_cannot_be_written_on_the_bus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="letters"):
         workers.admit(tmp_path, "verifier", "box 2", NOW)
+
+
+def test_where_no_bootstrap_key_is_a_worker_gets_the_signing_key_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers, where the key that certifies and the admissions are kept apart."""
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path))
+    home, creds = tmp_path / "nats", tmp_path / "box2.creds"
+    home.mkdir()
+    bootstrap = BootstrapKey.generate()
+    mine, another = bootstrap.issue("verifier", NOW), bootstrap.issue("compiler", NOW)
+    mine.write(tmp_path / "mine.key")
+    another.write(tmp_path / "another.key")
+    with pytest.raises(Misconfigured, match="only the bootstrap key certifies"):
+        credentials.create("verifier", "box2", creds)
+    with pytest.raises(Misconfigured, match="has a key of compiler"):
+        credentials.create("verifier", "box2", creds, str(tmp_path / "another.key"))
+    assert (workers.admitted(home), creds.exists()) == ((), False)
+    credentials.create("verifier", "box2", creds, str(tmp_path / "mine.key"))
+    assert read_credentials(creds).signing == mine.record
 
 
 def test_revoking_a_stranger_names_who_is_admitted(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`assay credentials`: which workers on other machines may join this factory."""
 
 import json
+import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from services.console.output import Column, Format, OutputOption, emit_records, 
 from services.runtime.address import Address
 from services.runtime.credentials import write_credentials
 from services.runtime.settings import read_settings
+from services.runtime.signing import KeyRecord, ServiceKey
 
 app = typer.Typer(no_args_is_help=True, help="Which workers on other machines may join.")
 
@@ -32,6 +34,10 @@ def create(
     service: Annotated[str, typer.Argument(help=f"One of {', '.join(workers.JOINABLE)}.")],
     name: Annotated[str, typer.Argument(help="What this factory shall call the worker, e.g. its machine.")],
     file: Annotated[Path | None, typer.Option(help="Where the credentials go; default NAME.creds here.")] = None,
+    signing_key: Annotated[
+        str | None,
+        typer.Option(help="A key that `assay key issue` made, - for standard input; needed where no bootstrap key is."),
+    ] = None,
 ) -> None:
     """Admit one worker on another machine, and write the file it joins with. A running factory learns of it at once.
 
@@ -44,7 +50,7 @@ def create(
     if path.exists():
         raise Misconfigured(f"{path} exists; name another file with --file")
     now = datetime.now(UTC)
-    signing = issue_key(home.parent / "keys", service, now).record
+    signing = _given_key(signing_key, service) if signing_key else issue_key(home.parent / "keys", service, now).record
     made = workers.admit(home, service, name, now)
     try:
         write_credentials(made.model_copy(update={"signing": signing}), path)
@@ -76,6 +82,15 @@ def revoke(name: Annotated[str, typer.Argument(help="As `assay credentials list`
     gone = workers.revoke(home, name)
     rewrite_workers(home)
     say(f"{name} may no longer join as {gone.service}")
+
+
+def _given_key(source: str, service: str) -> KeyRecord:
+    """The key in a file or on standard input, if it is one of `service`. Raises Misconfigured."""
+    path = Path("/dev/stdin" if source == "-" else source)
+    key = ServiceKey.parse(sys.stdin.read(), path) if source == "-" else ServiceKey.read(path)
+    if key.certificate.service != service:
+        raise Misconfigured(f"{path} has a key of {key.certificate.service}, and this worker joins as {service}")
+    return key.record
 
 
 def _home() -> Path:
