@@ -138,6 +138,7 @@ class SteerAction(StrEnum):
     HINT = "hint"
     PIN = "pin"
     BAN = "ban"
+    CONFIRM = "confirm"
 
 
 class EndedBy(StrEnum):

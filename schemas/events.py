@@ -101,6 +101,8 @@ class GoalSteered(Fact):
     pin: UUID | None = None
     """A candidate that shall be a finalist."""
     ban: Ban | None = None
+    confirm: UUID | None = None
+    """A raced candidate whose quarantined result a person vouches for."""
 
 
 class SteerRefused(Fact):

@@ -104,6 +104,8 @@ class Finals(Model):
     hold_out_gap: Seconds = Field(default=60.0, ge=0, le=3600)
     """Seconds between the last search measurement and the race."""
     wall: Seconds = Field(default=1800.0, ge=10, le=86400)
+    confirmation: Seconds = Field(default=0.0, ge=0, le=7 * 86400)
+    """How long the goal waits for a person to confirm a quarantined result. 0: it ends without one."""
 
 
 class Goal(Model):

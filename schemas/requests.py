@@ -23,7 +23,8 @@ class SubmitGoal(Goal):
 
 
 class SteerGoal(Model):
-    """Body of `assay.intake.goal.steered.<goal_id>`. `extend`, `hint`, `pin` and `ban` need the field of their name."""
+    """Body of `assay.intake.goal.steered.<goal_id>`. `extend`, `hint`, `pin`, `ban` and `confirm` need the field of
+    their name."""
 
     action: SteerAction
     reason: str = Field(min_length=1, max_length=2000)
@@ -34,6 +35,8 @@ class SteerGoal(Model):
     pin: UUID | None = None
     """The id of a candidate of this goal that was measured."""
     ban: Ban | None = None
+    confirm: UUID | None = None
+    """The id of a raced candidate whose result is quarantined."""
 
 
 class SubmitCandidate(Model):

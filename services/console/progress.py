@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from schemas.enums import EndedBy, Outcome, SteerAction
+from schemas.enums import EndedBy, Outcome, SteerAction, Verdict
 from schemas.envelope import Recorded
 from schemas.events import (
     BaselineChosen,
@@ -28,6 +28,7 @@ from schemas.events import (
     MeasurementRefused,
     MeasurementRequested,
     RaceDue,
+    RaceFinished,
 )
 from schemas.goal import Goal
 from schemas.steering import extended
@@ -121,6 +122,10 @@ class Progress:
                 self.proven += 1
             case RaceDue():
                 self.phase = "hold-out race"
+            case RaceFinished(race=race):
+                held = any(one.comparison.verdict is Verdict.QUARANTINED for one in race.entrants)
+                if held and self.goal is not None and self.goal.finals.confirmation > 0:
+                    self.phase = "waiting for a person to confirm a quarantined result (assay goal confirm)"
             case GoalCompleted(ended_by=ended_by, outcome=outcome, message=message):
                 self.phase, self.ended_by, self.outcome, self.message = "completed", ended_by, outcome, message
                 self.search_ended_at = self.search_ended_at or recorded.recorded_at

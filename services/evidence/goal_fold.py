@@ -434,6 +434,8 @@ def _steered(state: GoalState, fact: GoalSteered, at: datetime) -> GoalState:
             return replace(state, pins=(*state.pins, fact.pin)) if fact.pin else state
         case SteerAction.BAN:
             return replace(state, bans=(*state.bans, fact.ban)) if fact.ban else state
+        case SteerAction.CONFIRM:
+            return replace(state, confirmed=(*state.confirmed, fact.confirm)) if fact.confirm else state
         case SteerAction.HINT:
             return state  # for proposers, who read the log
 

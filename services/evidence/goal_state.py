@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from schemas.enums import EndedBy, Outcome, Phase
+from schemas.enums import EndedBy, Outcome, Phase, Verdict
 from schemas.envelope import Recorded
 from schemas.events import (
     GoalAccepted,
@@ -93,6 +93,8 @@ class GoalState:
     finals: Finals | None = None
     race_due: Attempt | None = None
     race: Race | None = None
+    confirmed: tuple[UUID, ...] = ()
+    """Raced candidates whose quarantined result a person vouches for."""
     champion_id: UUID | None = None
     champion: Comparison | None = None
     ended_by: EndedBy | None = None
@@ -170,8 +172,20 @@ class GoalState:
             return None
         if self.settled_by_time:
             return None
-        wall_s = self.goal.finals.wall if self.runs_against is Phase.FINALS else self.goal.budget.wall
-        return self.runs_against, self.clock.deadline(wall_s)
+        return self.runs_against, self.clock.deadline(self._wall_s)
+
+    @property
+    def _wall_s(self) -> float:
+        if self.runs_against is Phase.SEARCH:
+            return self.goal.budget.wall
+        return self.goal.finals.wall + (self.goal.finals.confirmation if self.quarantined else 0.0)
+
+    @property
+    def quarantined(self) -> tuple[UUID, ...]:
+        """Raced candidates whose result is too good to be believed and that nobody has confirmed."""
+        entrants = self.race.entrants if self.race else ()
+        held = (one.candidate_id for one in entrants if one.comparison.verdict is Verdict.QUARANTINED)
+        return tuple(id_ for id_ in held if id_ not in self.confirmed)
 
 
 def begin(accepted: Recorded[GoalAccepted]) -> GoalState:

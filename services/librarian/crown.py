@@ -1,7 +1,8 @@
 """Who wins a race: the rule of measurement.md, point 8, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from schemas.enums import Outcome, Verdict
 from schemas.measurement import Entrant, Race
@@ -19,8 +20,12 @@ class Ruling:
     message: str
 
 
-def rule(race: Race, min_gain: float) -> Ruling:
-    """The ruling on `race`: entrants whose intervals overlap the leader's tie with it, so the best lower bound wins."""
+def rule(race: Race, min_gain: float, confirmed: Collection[UUID] = ()) -> Ruling:
+    """The ruling on `race`: entrants whose intervals overlap the leader's tie with it, so the best lower bound wins.
+
+    `confirmed`: entrants whose quarantined result a person vouches for; their interval decides.
+    """
+    race = race.model_copy(update={"entrants": tuple(_released(one, confirmed) for one in race.entrants)})
     if not race.fit:
         return Ruling(Outcome.INCONCLUSIVE, None, f"{race.machine} was not fit to race (noise {race.noise_floor:.1%})")
     deserving = [entrant for entrant in race.entrants if deserves(entrant, min_gain)]
@@ -54,6 +59,20 @@ def might_deserve(entrant: Entrant, min_gain: float) -> bool:
         return True
     above = comparison.ratio is not None and comparison.ratio.estimate >= 1 + min_gain
     return comparison.verdict is Verdict.INCONCLUSIVE and above
+
+
+def _released(entrant: Entrant, confirmed: Collection[UUID]) -> Entrant:
+    """`entrant`, with the verdict that its interval would have had if it was quarantined and is confirmed."""
+    comparison = entrant.comparison
+    ratio = comparison.ratio
+    if comparison.verdict is not Verdict.QUARANTINED or entrant.candidate_id not in confirmed or ratio is None:
+        return entrant
+    faster = ratio.low > 1 and ratio.estimate > 1 + comparison.delta
+    update = {
+        "verdict": Verdict.FASTER if faster else Verdict.INCONCLUSIVE,
+        "note": f"quarantined ({comparison.note}), then confirmed by a person",
+    }
+    return entrant.model_copy(update={"comparison": comparison.model_copy(update=update)})
 
 
 def _slower_than_incumbent(entrant: Entrant) -> bool:

@@ -162,6 +162,7 @@ def _steered(
         extend=steer.extend,
         hint=steer.hint,
         pin=steer.pin,
+        confirm=steer.confirm,
         ban=steer.ban,
     )
     return _answer(request, "steer", fact)

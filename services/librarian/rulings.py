@@ -344,10 +344,12 @@ def _ruled(goal: GoalState) -> Drafts:
     assert goal.race is not None
     assert goal.ended_by is not None
     assert goal.finals is not None
+    if goal.quarantined and goal.goal.finals.confirmation > 0 and not goal.settled_by_time:
+        return ()  # for a person, until the deadline
     proven = goal.finals.proven()
     entrants = tuple(entrant for entrant in goal.race.entrants if entrant.candidate_id in proven)
     race = goal.race.model_copy(update={"entrants": entrants})  # only a race among the proven crowns a champion
-    ruling = rule(race, goal.goal.objective.min_gain)
+    ruling = rule(race, goal.goal.objective.min_gain, goal.confirmed)
     champion_id = ruling.winner.candidate_id if ruling.winner else None
     completed = _completed(goal, goal.ended_by, ruling.outcome, ruling.message, champion_id)
     if ruling.winner is None or goal.champion_id is not None:

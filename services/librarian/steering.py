@@ -15,8 +15,10 @@ from services.librarian.goal_checks import Catalogue, Tunables, among, check_val
 from services.librarian.problems import problems_in
 from services.librarian.submissions import search_is_over
 
-WITH_DETAIL = (SteerAction.EXTEND, SteerAction.HINT, SteerAction.PIN, SteerAction.BAN)
-"""Actions that need the field of their name, and work on the search only."""
+OF_THE_SEARCH = (SteerAction.EXTEND, SteerAction.HINT, SteerAction.PIN, SteerAction.BAN)
+"""Actions that work on the search only."""
+WITH_DETAIL = (*OF_THE_SEARCH, SteerAction.CONFIRM)
+"""Actions that need the field of their name."""
 
 
 def check_steer(steer: SteerGoal, goal: GoalState, state: CuratorState, catalogue: Catalogue) -> list[Problem]:
@@ -54,7 +56,9 @@ def _objection(goal: GoalState, action: SteerAction, search_over: bool) -> str |
             return "the search is over and the finals run; cancel ends them without a champion"
         case SteerAction.EXTEND | SteerAction.HINT | SteerAction.BAN if goal.stopped:
             return "the goal is stopping: nothing more is proposed"
-        case _ if action in WITH_DETAIL and search_over:
+        case SteerAction.CONFIRM if not goal.quarantined:
+            return "no result of this goal waits for a confirmation"
+        case _ if action in OF_THE_SEARCH and search_over:
             return "the search is over and the finals run: what they race is settled"
         case _:
             return None
@@ -112,6 +116,14 @@ def _ban(steer: SteerGoal, goal: GoalState, known: Tunables) -> Iterator[Problem
         yield from _banned_value(ban.tunable, ban.value, goal, known)
 
 
+def _confirmation(steer: SteerGoal, goal: GoalState, _known: Tunables) -> Iterator[Problem]:
+    if steer.confirm not in goal.quarantined:
+        waiting = ", ".join(map(str, goal.quarantined))
+        yield Problem(
+            path="$.confirm", message=f"the result of {steer.confirm} is not quarantined; these are: {waiting}"
+        )
+
+
 def _banned_value(name: str, value: Gene, goal: GoalState, known: Tunables) -> Iterator[Problem]:
     wrong = list(check_values(("ban",), {name: (value,)}, goal.goal, known))
     if wrong:
@@ -137,4 +149,5 @@ _CHECKS: Mapping[SteerAction, Callable[[SteerGoal, GoalState, Tunables], Iterato
     SteerAction.HINT: _hint,
     SteerAction.PIN: _pin,
     SteerAction.BAN: _ban,
+    SteerAction.CONFIRM: _confirmation,
 }

@@ -37,6 +37,7 @@ app = typer.Typer(no_args_is_help=True, help="State a goal, watch it, steer it."
 
 app.command("extend")(goal_steering.extend)
 app.command("steer")(goal_steering.steer)
+app.command("confirm")(goal_steering.confirm)
 
 
 @app.command()

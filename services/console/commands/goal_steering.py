@@ -1,4 +1,4 @@
-"""`assay goal extend | steer`: more budget, advice, a finalist by name, a ban. The desk answers each request."""
+"""`assay goal extend | steer | confirm`: more budget, advice, a finalist by name, a ban, a word for a result."""
 
 import asyncio
 import re
@@ -107,6 +107,22 @@ def steer(
             if not reason:
                 raise Misconfigured("--ban: say why with --reason; others will meet this ban")
             steer_and_say(goal_id, SteerAction.BAN, reason, output, ban=_ban(ban or ""))
+
+
+def confirm(
+    goal_id: GoalArgument,
+    candidate: Annotated[str, typer.Argument(help="The raced candidate: its id or the first digits of it.")],
+    reason: Annotated[str, typer.Option(help="What convinced you, e.g. a run on a second machine. Recorded.")],
+    output: OutputOption = Format.TEXT,
+) -> None:
+    """Vouch for a quarantined result: one faster than the roof allows, or ten times the strongest baseline.
+
+    A goal waits for it as long as `finals.confirmation` says. Measure it again on another machine first:
+    assay candidate measure --from-log ID
+
+    Example: assay goal confirm my-goal 7a33fd48 --reason "the same ratio on box2"
+    """
+    steer_and_say(goal_id, SteerAction.CONFIRM, reason, output, confirm=asyncio.run(_candidate(candidate)))
 
 
 def _ban(text: str) -> Ban:
