@@ -29,9 +29,7 @@ from services.evidence.goal_parts import CandidateState, FinalistState, Generati
 from services.evidence.goal_state import ATTEMPTS, FIRST_GENERATION, GoalState
 from services.librarian.assignment import generation_seed, task_for
 from services.librarian.crown import rule
-
-CONTESTANTS_BYTES = 320 * 1024
-"""Source that one race.due may carry. Chosen: leaves 192 KiB of the 512 for the incumbent's and the task."""
+from services.librarian.fitting import as_baseline, that_fit
 
 Drafts = tuple[Draft[Any], ...]
 
@@ -108,7 +106,7 @@ def _baseline_due(goal: GoalState, evidence: Evidence, task: Task, attempt: int)
         goal_id=goal.goal_id,
         position=evidence.position,
         attempt=attempt,
-        champion=evidence.incumbent,
+        champion=as_baseline(evidence.incumbent, task),
         task=_informed(task, evidence),
     )
     return _state(goal, "baseline", fact, attempt)
@@ -306,25 +304,17 @@ def _race_due(goal: GoalState, evidence: Evidence, attempt: int) -> Draft[Any]:
         Contestant(candidate_id=id_, build=finalist.build, search_ratio=finalist.search_ratio)
         for id_, finalist in goal.finals.proven().items()
     )
+    task = _informed(goal.task, evidence)
+    fitting, incumbent = that_fit(contestants, evidence.incumbent, task)
     fact = RaceDue(
         goal_id=goal.goal_id,
         attempt=attempt,
         position=evidence.position,
-        contestants=_that_fit(contestants),
-        incumbent=evidence.incumbent,
-        task=_informed(goal.task, evidence),
+        contestants=fitting,
+        incumbent=incumbent,
+        task=task,
     )
     return _state(goal, "race", fact, attempt)
-
-
-def _that_fit(contestants: tuple[Contestant, ...]) -> tuple[Contestant, ...]:
-    """The first contestants whose sources fit one fact together: with sources of a few KiB, all of them."""
-    fitting, total = list(contestants[:1]), len(contestants[0].build.kernel.source.encode())
-    for contestant in contestants[1:]:
-        total += len(contestant.build.kernel.source.encode())
-        if total <= CONTESTANTS_BYTES:
-            fitting.append(contestant)
-    return tuple(fitting)
 
 
 def _racing(goal: GoalState, evidence: Evidence) -> Drafts:

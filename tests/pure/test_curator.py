@@ -8,12 +8,13 @@ import pytest
 
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import AbandonReason, EndedBy, Outcome, Phase, RatioKind, Reason, SteerAction, Verdict
-from schemas.envelope import Draft, due
+from schemas.envelope import Draft, Envelope, due, encode
 from schemas.events import (
     BaselineDue,
     CandidateMeasured,
     CandidateProposed,
     ChampionCrowned,
+    Contestant,
     CounterexampleKept,
     FinalistAbandoned,
     FinalistRejected,
@@ -36,7 +37,8 @@ from schemas.work import MachineClass
 from services.evidence.goal_parts import GoalPhase
 from services.librarian import curator
 from services.librarian.curator import CuratorState
-from tests.pure.floor import MACHINE, Floor, comparison, counterexample
+from services.librarian.fitting import as_baseline, that_fit
+from tests.pure.floor import MACHINE, START, Floor, build, comparison, counterexample, kernel
 
 
 def running(**changes: Any) -> Floor:
@@ -644,6 +646,34 @@ def test_the_previous_champion_is_raced_among_the_baselines() -> None:
     assert first.champion is None
     assert second.champion is not None
     assert second.champion.candidate_id == floor.facts(ChampionCrowned)[0].candidate_id
+
+
+def contestant_of(size: int, number: int = 0) -> Contestant:
+    """A contestant whose source has `size` bytes, half of them line breaks, which JSON writes as two."""
+    source = f"/* kernel {number} */" + "\n;" * (size // 2)
+    return Contestant(
+        candidate_id=uuid4(), build=build(kernel(number).model_copy(update={"source": source})), search_ratio=1.1
+    )
+
+
+@pytest.mark.parametrize("sizes", [(4_000, 4_000, 4_000), (250_000, 250_000, 4_000), (100_000, 100_000, 100_000)])
+def test_whatever_was_submitted_a_race_that_is_due_fits_one_fact(sizes: tuple[int, int, int]) -> None:
+    task = to_the_race().facts(RaceDue)[0].task
+    first, second, before = (contestant_of(size, number) for number, size in enumerate(sizes))
+    contestants, incumbent = that_fit((first, second), before, task)
+    assert contestants[0] is first
+    assert incumbent is before, "it is raced before the second best"
+    fact = RaceDue(goal_id="g", attempt=0, position=1, contestants=contestants, incumbent=incumbent, task=task)
+    encode(Envelope(uuid4(), fact, "assay/test/1", START))
+    assert len(contestants) == (1 if sizes[1] == 250_000 else 2)
+
+
+def test_a_champion_too_large_for_every_later_task_is_the_incumbent_and_no_baseline() -> None:
+    task = to_the_race().facts(RaceDue)[0].task
+    large, small = contestant_of(200_000), contestant_of(4_000)
+    assert as_baseline(large, task) is None
+    assert as_baseline(small, task) is small
+    assert that_fit((small,), large, task) == ((small,), large)
 
 
 def test_a_crowning_that_was_recorded_alone_is_completed_and_not_repeated() -> None:
