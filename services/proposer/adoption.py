@@ -12,12 +12,13 @@ from services.evidence.brief import Brief
 from services.evidence.search_history import Tried
 from services.proposer.terrain import Terrain
 
-FLAG_SETS: tuple[tuple[str, ...], ...] = (
+WIDTH = "-mprefer-vector-width="
+MORE_FLAGS: tuple[tuple[str, ...], ...] = (
     (),
-    ("-mprefer-vector-width=512",),
-    ("-mprefer-vector-width=256",),
+    (f"{WIDTH}512",),
+    (f"{WIDTH}256",),
     ("-funroll-loops",),
-    ("-mprefer-vector-width=512", "-funroll-loops"),
+    (f"{WIDTH}512", "-funroll-loops"),
 )
 """What a compiler may make of the same source (measurement.md, The baseline, tries the like on every baseline)."""
 
@@ -55,11 +56,19 @@ def relaunches(kernel: Kernel, terrain: Terrain) -> Iterator[Kernel]:
     if kernel.language is not Language.C:
         return
     threads = sorted({1, terrain.around.threads} | ({kernel.threads} if kernel.threads else set()))
-    launches = [Launch(flags, count) for count, flags in product(threads, dict.fromkeys((kernel.flags, *FLAG_SETS)))]
+    flag_sets = dict.fromkeys([*(_with(kernel.flags, more) for more in MORE_FLAGS), ()])
+    launches = [Launch(flags, count) for count, flags in product(threads, flag_sets)]
     for launch in sorted(launches, key=lambda launch: _distance(launch, kernel)):
         again = _relaunched(kernel, launch)
         if terrain.takes(again):
             yield terrain.aimed(again)
+
+
+def _with(flags: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """`flags` and `more`; of two vector widths the new one."""
+    rewidened = any(flag.startswith(WIDTH) for flag in more)
+    kept = (flag for flag in flags if flag not in more and not (rewidened and flag.startswith(WIDTH)))
+    return (*kept, *more)
 
 
 def _distance(launch: Launch, kernel: Kernel) -> int:

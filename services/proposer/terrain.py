@@ -100,11 +100,12 @@ class Terrain:
 
     def genome_of(self, kernel: Kernel) -> Genome | None:
         """The point that renders to `kernel`; None when there is none, or too many points to look at."""
-        return self._points_by_fingerprint.get(kernel.fingerprint)
-
-    @cached_property
-    def _points_by_fingerprint(self) -> Mapping[str, Genome]:
-        return {self.kernel(genome).fingerprint: genome for genome in self.points}
+        for genome in self.points:
+            rendered = self.space.render(genome, self.around)
+            launched_alike = (rendered.flags, rendered.threads) == (kernel.flags, kernel.threads)
+            if launched_alike and self.kernel(genome).fingerprint == kernel.fingerprint:
+                return genome
+        return None
 
     def _within_limits(self, name: str, gene: Gene) -> bool:
         included, excluded = self.limits.include.get(name), self.limits.exclude.get(name, ())

@@ -190,6 +190,16 @@ def test_relaunches_differ_fit_the_goal_and_replace_the_first_line() -> None:
     assert list(relaunches(own, PLACE)) == found
 
 
+def test_a_relaunch_adds_to_the_flags_that_a_source_asks_for() -> None:
+    own = submission("void rms_norm(void) { }").submitted
+    assert own is not None
+    wide = own.model_copy(update={"flags": ("-mprefer-vector-width=256", "-fno-math-errno")})
+    flags = {one.flags for one in relaunches(wide, PLACE)}
+    assert ("-fno-math-errno", "-mprefer-vector-width=512") in flags, "one width at a time"
+    assert ("-mprefer-vector-width=256", "-fno-math-errno", "-funroll-loops") in flags
+    assert () in flags
+
+
 def test_polish_alone_searches_on_when_all_that_was_measured_came_from_outside() -> None:
     alone = goal(search={"strategies": ("polish",)}, **BUDGET)
     found = proposals(brief([submission("void rms_norm(void) { }")], of=alone)).proposals
