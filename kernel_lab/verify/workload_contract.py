@@ -2,7 +2,7 @@
 
 import keyword
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from kernel_lab.verify.compare import against_bound, exactly
 from kernel_lab.verify.draws import Draw, Prepared, elements, outputs_of, prepare
 from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
 from kernel_lab.verify.finding import Finding
-from kernel_lab.workloads.workload import Array, Axes, Distribution, Workload
+from kernel_lab.workloads.workload import Array, Axes, Claim, Distribution, Relation, Workload
 
 SEED = 7
 ERROR_CLASS_DRAWS = 16
@@ -220,6 +220,71 @@ def _exact_tier(workload: Workload) -> Problems:
             yield f"exact tier: {said.message}"
 
 
+# ---- relations -------------------------------------------------------------------------------------------------------
+
+
+Kernel = Callable[[Prepared], Mapping[str, Array]]
+
+
+def _relations(workload: Workload) -> Problems:
+    for relation, axes in _related(workload):
+        claims, refused = _claims(workload, relation, axes, _honest_kernel)
+        again, _ = _claims(workload, relation, axes, _honest_kernel)
+        where = f"{relation.name} at {_size(axes)}"
+        yield from (f"{where}: honest float32 is refused: {message}" for message in refused)
+        yield from (f"{where} does not hold for honest float32: {one.what}" for one in claims if not _holds(one))
+        if any(not np.array_equal(one.got, same.got) for one, same in zip(claims, again, strict=True)):
+            yield f"{where} does not repeat from its seed"
+
+
+def _relations_bite(workload: Workload) -> Problems:
+    """A relation that a wrong kernel keeps checks nothing."""
+    for relation, axes in _related(workload):
+        claims, refused = _claims(workload, relation, axes, _adding_kernel)
+        if not refused and all(map(_holds, claims)):
+            yield f"{relation.name} at {_size(axes)} is kept by a kernel that adds to every output"
+
+
+def _related(workload: Workload) -> Iterator[tuple[Relation, dict[str, int]]]:
+    for relation in workload.relations:
+        for shape in workload.shapes["small"] if relation.steps is not None else ():
+            yield relation, dict(shape.axes)
+
+
+def _claims(
+    workload: Workload, relation: Relation, axes: Axes, kernel: Kernel
+) -> tuple[tuple[Claim, ...], tuple[str, ...]]:
+    """What the relation says of `kernel`, and what the checker says of its calls."""
+    assert relation.steps is not None
+    first = _prepared(workload, workload.distributions[0], axes)
+    steps, refused = relation.steps(first.inputs, axes, np.random.default_rng(SEED)), []
+    try:
+        call = next(steps)
+        while True:
+            asked = replace(first, inputs=call.inputs, draw=replace(first.draw, axes=dict(call.axes)))
+            got = dict(kernel(asked))
+            if call.judged and isinstance(said := against_bound(asked, got, 1.0), Finding):
+                refused.append(said.message)
+            call = steps.send(got)
+    except StopIteration as ended:
+        return ended.value, tuple(refused)
+
+
+def _honest_kernel(asked: Prepared) -> Mapping[str, Array]:
+    return asked.index_order
+
+
+def _adding_kernel(asked: Prepared) -> Mapping[str, Array]:
+    return {
+        name: (array + np.abs(array).max(initial=1e-6)).astype(np.float32) for name, array in asked.index_order.items()
+    }
+
+
+def _holds(claim: Claim) -> bool:
+    error = np.abs(claim.got.astype(np.float64) - claim.want.astype(np.float64))
+    return bool(np.all(error <= claim.allowed))
+
+
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +344,8 @@ CONTRACT: tuple[Clause, ...] = (
     Clause("zeros and NaN are refused", _blank),
     Clause("half precision is of another error class", _half_precision),
     Clause("the exact tier is exact", _exact_tier),
+    Clause("relations hold for honest float32 and repeat from their seed", _relations),
+    Clause("relations are broken by a kernel that adds to every output", _relations_bite),
     Clause("smoke sizes reach the minimum, 1, 2 and a prime on every axis", _smoke_sizes),
     Clause("every shape set has an odd and a decode size", _shape_sets),
     Clause("flops and bytes are counted, and the serving shapes fit one goal", _work),

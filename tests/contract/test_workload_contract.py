@@ -14,7 +14,7 @@ from kernel_lab.verify.workload_contract import CONTRACT, Kept, examine
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.softmax import SOFTMAX
-from kernel_lab.workloads.workload import Buffer, Distribution, Workload
+from kernel_lab.workloads.workload import Arrays, Axes, Buffer, Call, Claim, Distribution, Relation, Steps, Workload
 from schemas.faults import Misconfigured
 from schemas.goal import Shape
 from services.console.commands.workload import shown_problems
@@ -46,6 +46,22 @@ def drawing(change: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[Distrib
     """Softmax's first distribution, its draws changed."""
     first = ROWS.distributions[0]
     return (replace(first, draw=lambda axes, rng: change(first.draw(axes, rng))),)
+
+
+def zeros_are_due(inputs: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    got = yield Call(inputs, axes)
+    return (Claim("zeros", got["y"], np.zeros_like(got["y"])),)
+
+
+def by_chance(inputs: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    factor = np.float32(1 + np.random.default_rng().random())
+    got = yield Call({"x": np.multiply(inputs["x"], factor, dtype=np.float32)}, axes)
+    return (Claim("anything", got["y"], got["y"]),)
+
+
+def nothing_is_due(inputs: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    got = yield Call(inputs, axes, judged=False)
+    return (Claim("itself", got["y"], got["y"]),)
 
 
 def constant(value: float) -> Callable[..., dict[str, Any]]:
@@ -114,6 +130,18 @@ BROKEN: dict[str, tuple[Workload, str]] = {
             },
         ),
         "exactly",
+    ),
+    "a relation that honest code breaks": (
+        replace(ROWS, relations=(Relation("never", "the outputs are zeros", steps=zeros_are_due),)),
+        "does not hold for honest float32",
+    ),
+    "a relation of its own chance": (
+        replace(ROWS, relations=(Relation("chance", "anything", steps=by_chance),)),
+        "does not repeat from its seed",
+    ),
+    "a relation that anything keeps": (
+        replace(ROWS, relations=(Relation("always", "anything", steps=nothing_is_due),)),
+        "kept by a kernel that adds",
     ),
     "no prime among smoke sizes": (replace(ROWS, smoke_axes=({"R": 0, "C": 1}, {"R": 1, "C": 2})), "prime"),
     "no smoke size 1": (replace(ROWS, smoke_axes=({"R": 0, "C": 2},)), "no smoke size has"),

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from infra.embedded.postgres import SOCKET_FOLDER_PREFIX
-from tests.fixtures.factory import ASSAY, processes_naming, wait_until
+from tests.fixtures.factory import ASSAY, Factory, processes_naming, wait_until
 from tests.fixtures.own_spaces import PLANTED
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+NO_IMPROVEMENT = 5
 
 
 def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -56,6 +57,25 @@ def test_the_demo_reports_an_audited_outcome_and_rejects_a_planted_wrong_kernel(
         assert report["champion"]["hold_out"]["kind"] == "hold_out"
         assert told["rejudged"]["stands"] is True
     nothing_is_left(tmp_path)
+    take_home(Path(told["data"]), tmp_path / "taken home", report["outcome"])
+    nothing_is_left(tmp_path)
+
+
+def take_home(data: Path, folder: Path, outcome: str) -> None:
+    """A champion is exported from the demo's folder and checks out with gcc alone; without one the export says so."""
+    factory = Factory(data, {"ASSAY_NULL_ROUTE": "true", "ASSAY_CPU_ROUTE": "false"})
+    factory.up()
+    exported = factory.run("champion", "export", "demo", "-o", str(folder))
+    factory.down()
+    if outcome != "champion":
+        assert (exported.returncode, folder.exists()) == (NO_IMPROVEMENT, False), exported.stderr
+        return
+    assert exported.returncode == 0, exported.stderr
+    checked = subprocess.run(
+        ["make", "-C", folder, "check", "digest"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "champion: the same object as was raced" in checked.stdout
 
 
 @pytest.mark.parametrize("after_s", [0.5, 4.0])
