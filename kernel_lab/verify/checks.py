@@ -38,6 +38,7 @@ class Checks:
     repeatable: bool = True
     one_changed: bool = True
     many_calls: bool = True
+    novelty: bool = True
     as_timed: bool = True
     more_threads: bool = True
     sanitizers: bool = True

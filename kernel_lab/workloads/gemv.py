@@ -4,12 +4,24 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kernel_lab.workloads import draws
+from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, dot_bound
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Workload
+from kernel_lab.workloads.workload import (
+    Array,
+    Arrays,
+    Axes,
+    Buffer,
+    Call,
+    Distribution,
+    Relation,
+    Scalars,
+    Steps,
+    Workload,
+)
 from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
+_INPUTS = (Buffer("w", ("N", "K")), Buffer("x", ("B", "K")))
 _EXACT_MAGNITUDE = 8
 
 
@@ -55,6 +67,12 @@ def draw_cancelling(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     return {"w": np.ascontiguousarray(w), "x": np.ascontiguousarray(x)}
 
 
+def _summed(given: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    """Each vector plus the next one of the batch: a draw of another kind, judged as what it is."""
+    yield Call({**given, "x": np.add(given["x"], np.roll(given["x"], 1, axis=0))}, axes)
+    return ()
+
+
 def _shapes(*sizes: tuple[int, int, int]) -> tuple[Shape, ...]:
     return tuple(Shape(axes={"B": b, "N": n, "K": k}) for b, n, k in sizes)
 
@@ -63,7 +81,7 @@ GEMV = Workload(
     name="gemv",
     summary="A few vectors times a matrix, as in a decode step",
     formula="y[b,n] = Σ_k w[n,k] · x[b,k]",
-    inputs=(Buffer("w", ("N", "K")), Buffer("x", ("B", "K"))),
+    inputs=_INPUTS,
     outputs=(Buffer("y", ("B", "N")),),
     axes=("B", "N", "K"),
     scalars={},
@@ -97,11 +115,18 @@ GEMV = Workload(
     bytes_read=lambda axes: _ELEMENT_BYTES * (axes["N"] + axes["B"]) * axes["K"],
     bytes_written=lambda axes: _ELEMENT_BYTES * axes["B"] * axes["N"],
     relations=(
-        Relation("power_of_two_scaling", "scaling x by a power of two scales y exactly"),
-        Relation("negation", "negating x negates y"),
-        Relation("row_permutation", "permuting rows of x permutes rows of y within the bound"),
-        Relation("batch_invariance", "a vector gives the same result alone as within a batch, within the bound"),
-        Relation("linearity", "the result of a sum of two vectors is the sum of their results within the bound"),
+        relations.scaled(("x",), ("y",), "scaling x by a power of two scales y exactly"),
+        relations.negated(("x",), ("y",), "negating x negates y exactly"),
+        relations.permuted(
+            "row_permutation", "N", _INPUTS, "permuting rows of w permutes columns of y within the bound"
+        ),
+        relations.permuted(
+            "term_permutation", "K", _INPUTS, "permuting the terms of every dot product changes nothing"
+        ),
+        relations.alone("B", _INPUTS, "a vector gives the same result alone as within a batch, within the bound"),
+        Relation(
+            "linearity", "the result of a sum of two vectors is the sum of their results within the bound", _summed
+        ),
     ),
     bound_source="2·u·√K·Σ|w||x| + ½ ulp + tiny: verification.md, The bound, dot products",
 )

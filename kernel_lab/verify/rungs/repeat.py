@@ -2,6 +2,7 @@
 
 One process per thread count (libgomp starts its threads anew after shrinking): 1, 2, 3 and the candidate's own, all at
 work at once, so that each runs under the load of the others. Buffers are aligned as they are when a candidate is timed.
+Then, alone: a thousand calls, and whether known inputs are answered from memory.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from kernel_lab.verify.compare import against_bound
 from kernel_lab.verify.draws import Draw, Prepared, deep_seed, derived_seed, digest_of, elements, prepare
 from kernel_lab.verify.exercise import AS_LEFT, Exerciser, Outputs, exercising
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
+from kernel_lab.verify.novelty import remembers
 from kernel_lab.verify.rungs.numeric import numeric_axes
 from kernel_lab.verify.subject import Climb
 from kernel_lab.workloads.workload import Arrays, Axes
@@ -82,13 +84,28 @@ def _told_to_all(climb: Climb, exercisers: list[Exerciser], stories: tuple[Story
                 return outcome
             checks += outcome
     for exerciser in exercisers:
-        if exerciser.threads in (1, climb.subject.threads) and climb.checks.many_calls:
-            outcome = _many_calls(climb, exerciser, stories[0])
-            if not isinstance(outcome, int):
-                return outcome
-            checks += outcome
+        outcome = _alone(climb, exerciser, stories[0])
+        if not isinstance(outcome, int):
+            return outcome
+        checks += outcome
     climb.digests.update({f"repeat.{name}": digest_of(seen) for name, seen in exercisers[0].digests.items()})
     return Climbed(checks)
+
+
+def _alone(climb: Climb, exerciser: Exerciser, story: Story) -> int | Finding | CouldNot:
+    """What is asked of one process while the others rest."""
+    checked = 0
+    if exerciser.threads in (1, climb.subject.threads) and climb.checks.many_calls:
+        outcome = _many_calls(climb, exerciser, story)
+        if not isinstance(outcome, int):
+            return outcome
+        checked += outcome
+    if exerciser.threads == 1 and climb.checks.novelty:
+        outcome = remembers(climb, exerciser, deep_seed(climb.seeds, "repeat"))
+        if not isinstance(outcome, int):
+            return outcome
+        checked += outcome
+    return checked
 
 
 def _stories(climb: Climb) -> Iterator[Story]:
