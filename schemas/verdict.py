@@ -16,7 +16,10 @@ class RungResult(Model):
 
 
 class Worst(Model):
-    """The output element closest to its bound, or farthest past it."""
+    """The output element closest to its bound, or farthest past it.
+
+    Where a rule over a window is the closest, the window's worst element, with the RMS error and bound of the window.
+    """
 
     axes: dict[str, int]
     distribution: str

@@ -30,6 +30,7 @@ class Checks:
     read_only_inputs: bool = True
     finite_pattern: bool = True
     bound: bool = True
+    windows: bool = True
     error_class: bool = True
     thread_counts: bool = True
     same_bits: bool = True

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.draws import Draw, Prepared
 from kernel_lab.verify.finding import Finding
+from kernel_lab.workloads.windows import window_of, window_rms
 from kernel_lab.workloads.workload import Array
 from schemas.enums import Reason
 from schemas.verdict import Worst
@@ -26,13 +27,20 @@ class Within:
 def against_bound(
     prepared: Prepared, got: Mapping[str, Array], scale: float, checks: Checks = ALL_CHECKS
 ) -> Within | Finding:
-    """Every output element has the reference's finite pattern and lies within `scale` times its bound."""
+    """Every output element has the reference's finite pattern and lies within `scale` times its bound, and so does
+    every window of an output that has them."""
     worst: Worst | None = None
     for name, want in prepared.reference.items():
-        judged = _one_output(prepared.draw, name, got[name], want, prepared.bound[name] * scale, checks)
+        bound = prepared.bound[name] * scale
+        judged = _one_output(prepared.draw, name, got[name], want, bound, checks)
         if isinstance(judged, Finding):
             return judged
         worst = closer(worst, judged.worst)
+        if checks.windows and name in prepared.workload.windows and want.size:
+            judged = _every_window(prepared, name, got[name], bound)
+            if isinstance(judged, Finding):
+                return judged
+            worst = closer(worst, judged.worst)
     return Within(worst)
 
 
@@ -75,6 +83,34 @@ def _one_output(
         message = f"{draw}: {name}{list(worst.index)} is {worst.got}, want {worst.want} ± {worst.bound}"
         return Finding(Reason.OUT_OF_BOUND, f"{message}; {_share(margin)}", worst)
     return Within(worst)
+
+
+def _every_window(prepared: Prepared, name: str, got: Array, bound: NDArray[np.float64]) -> Within | Finding:
+    """The RMS rule of one output. Non-finite elements have been judged already and count for nothing here."""
+    want, windows = prepared.reference[name], prepared.workload.windows[name]
+    buffer = next(buffer for buffer in prepared.workload.outputs if buffer.name == name)
+    extents = windows.extents(buffer, prepared.draw.axes)
+    comparable = np.isfinite(got) & np.isfinite(want)
+    with np.errstate(all="ignore"):
+        error = np.where(comparable, np.abs(got.astype(np.float64) - want), 0.0)
+        found, allowed = window_rms(error, extents), window_rms(bound, extents) / windows.peak
+        margin = np.where(found == 0.0, 0.0, found / allowed)
+    at = np.unravel_index(int(np.argmax(margin)), margin.shape)
+    span = window_of(at, extents, want.shape)
+    inside = np.unravel_index(int(np.argmax(error[span])), error[span].shape)
+    index = tuple(int(part.start + i) for part, i in zip(span, inside, strict=True))
+    worst = _over_window(_worst(prepared.draw, name, index, got, want, bound), float(found[at]), float(allowed[at]))
+    if margin[at] <= 1.0:
+        return Within(worst)
+    where = ", ".join(f"{part.start}:{part.stop}" for part in span)
+    message = f"{prepared.draw}: the RMS error of {name}[{where}] is {worst.error}, at most {worst.bound} was due"
+    return Finding(Reason.OUT_OF_BOUND, f"{message}; {int((margin > 1.0).sum())} of {margin.size} windows", worst)
+
+
+def _over_window(element: Worst, rms_error: float, rms_bound: float) -> Worst:
+    """`element` as the worst of its window: error and bound are the window's RMS."""
+    margin = 0.0 if rms_error == 0.0 else (rms_error / rms_bound if rms_bound > 0.0 else None)
+    return element.model_copy(update={"error": _text(rms_error), "bound": _text(rms_bound), "margin": margin})
 
 
 def _breaks_pattern(got: Array, want: NDArray[np.float64], bound: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel_lab.runner.arm import Alignment
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Workload
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Distribution, Scalars, Workload
 from schemas.work import Counterexample
 
 GENERATORS_VERSION = 1
@@ -52,20 +52,25 @@ class Prepared:
     draw: Draw
     inputs: Arrays
 
+    @property
+    def scalars(self) -> Scalars:
+        """What the candidate is called with."""
+        return self.workload.scalars_of(self.draw.distribution)
+
     @cached_property
     def reference(self) -> dict[str, NDArray[np.float64]]:
         with np.errstate(all="ignore"):
-            return self.workload.reference(self.inputs, self.draw.axes, self.workload.scalars)
+            return self.workload.reference(self.inputs, self.draw.axes, self.scalars)
 
     @cached_property
     def bound(self) -> dict[str, NDArray[np.float64]]:
         with np.errstate(all="ignore"):
-            return self.workload.bound(self.inputs, self.draw.axes, self.workload.scalars, self.reference)
+            return self.workload.bound(self.inputs, self.draw.axes, self.scalars, self.reference)
 
     @cached_property
     def index_order(self) -> dict[str, Array]:
         with np.errstate(all="ignore"):
-            return self.workload.index_order_f32(self.inputs, self.draw.axes, self.workload.scalars)
+            return self.workload.index_order_f32(self.inputs, self.draw.axes, self.scalars)
 
 
 def derived_seed(base: int, distribution: str, axes: Axes, n: int) -> int:

@@ -61,7 +61,7 @@ class Exerciser:
             buffers.fill_outputs(held)
         before = buffers.input_digest()
         self.digests.setdefault(draw.distribution, []).append(before)
-        outcome = self.arm.call(buffers, self.climb.workload.scalars)
+        outcome = self.arm.call(buffers, prepared.scalars)
         wrong = self._conduct(outcome)
         if wrong is None and self.climb.checks.input_digest and buffers.input_digest() != before:
             wrong = Finding(Reason.WROTE_INPUT, "the inputs hash to something else after the call")

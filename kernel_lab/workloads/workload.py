@@ -38,6 +38,26 @@ class Distribution:
     draw: Callable[[Axes, np.random.Generator], dict[str, Array]]
     zero_mean: bool
     """Whether the error-class rule applies to draws from it."""
+    scalars: Scalars = field(default_factory=dict)
+    """Scalar parameters that its draws are called with in place of the workload's own."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A rule over parts of an output: in each window the RMS of the error is at most that of the bound / `peak`.
+
+    It stands beside the bound of single elements, which is then `peak` times as wide as the RMS may be: errors that are
+    each small enough must not all be large.
+    """
+
+    spans: Mapping[str, int]
+    """How many indices a window has along an axis; an axis that is not named is whole."""
+    peak: float
+
+    def extents(self, buffer: Buffer, axes: Axes) -> tuple[int, ...]:
+        """Indices of a window along each dimension of `buffer`, at least 1."""
+        sizes = zip(buffer.shape, buffer.extent(axes), strict=True)
+        return tuple(max(1, min(self.spans.get(str(part), size), size)) for part, size in sizes)
 
 
 @dataclass(frozen=True)
@@ -112,6 +132,14 @@ class Workload:
     bound_source: str
     """Where the tolerance model comes from."""
     tags: tuple[str, ...] = field(default=())
+    windows: Mapping[str, Windows] = field(default_factory=dict)
+    """By output: the rule over windows that its bound goes with."""
+
+    def scalars_of(self, distribution: str) -> Scalars:
+        """What a call on a draw from `distribution` is given."""
+        known = (*self.distributions, *((self.exact,) if self.exact else ()))
+        own = next((one.scalars for one in known if one.name == distribution), {})
+        return {**self.scalars, **own}
 
     def signature(self) -> str:
         """The C prototype of a candidate."""
