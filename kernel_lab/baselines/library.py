@@ -97,6 +97,42 @@ def torch_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars)
     _torch().mm(_tensor(inputs["x"]), _tensor(inputs["w"]).t(), out=_tensor(outputs["y"]))
 
 
+def numpy_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
+    """Decayed into s, predicted by batched products, corrected by one temporary of outer products."""
+    s = outputs["s"]
+    np.multiply(inputs["s0"], np.exp(inputs["g"])[..., None], out=s)
+    _numpy_correct(inputs, s)
+    np.matmul((inputs["q"] * np.float32(scalars["scale"]))[..., None, :], s, out=outputs["o"][..., None, :])
+
+
+def _numpy_correct(inputs: Arrays, s: Array) -> None:
+    """s holds the corrected state in place of the decayed one."""
+    k = inputs["k"]
+    update = inputs["v"] - np.matmul(k[..., None, :], s)[..., 0, :]
+    update *= inputs["beta"][..., None]
+    s += k[..., :, None] * update[..., None, :]
+
+
+def torch_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
+    """Batched products over heads; the outer products are added in place."""
+    torch = _torch()
+    s = _tensor(outputs["s"])
+    torch.mul(_tensor(inputs["s0"]), torch.exp(_tensor(inputs["g"])).unsqueeze(-1), out=s)
+    _torch_correct_and_read(inputs, s, _tensor(outputs["o"]), scalars["scale"])
+
+
+def _torch_correct_and_read(inputs: Arrays, s: Any, o: Any, scale: float) -> None:
+    """s holds the corrected state in place of the decayed one, o its product with the scaled query."""
+    torch = _torch()
+    q, k, v, beta = (_tensor(inputs[name]) for name in ("q", "k", "v", "beta"))
+    heads, rows, columns = k.shape[0] * k.shape[1], s.shape[-2], s.shape[-1]
+    flat, keys = s.view(heads, rows, columns), k.reshape(heads, rows, 1)
+    predicted = torch.bmm(keys.transpose(1, 2), flat)
+    update = beta.reshape(heads, 1, 1) * (v.reshape(heads, 1, columns) - predicted)
+    flat.baddbmm_(keys, update)
+    torch.bmm(scale * q.reshape(heads, 1, rows), flat, out=o.view(heads, 1, columns))
+
+
 LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("rms_norm", "numpy"): numpy_rms_norm,
     ("rms_norm", "torch"): torch_rms_norm,
@@ -110,6 +146,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("transpose", "torch"): torch_transpose,
     ("gemv", "numpy"): numpy_gemv,
     ("gemv", "torch"): torch_gemv,
+    ("kda_decode", "numpy"): numpy_kda_decode,
+    ("kda_decode", "torch"): torch_kda_decode,
 }
 """By workload and library."""
 BY_BLAS = frozenset({"gemv"})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kernel_lab.spaces.gemv.c import SPACE as GEMV_C
+from kernel_lab.spaces.kda_decode.c import SPACE as KDA_DECODE_C
 from kernel_lab.spaces.null import null_space
 from kernel_lab.spaces.reduce_sum.c import SPACE as REDUCE_SUM_C
 from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
@@ -13,12 +14,13 @@ from kernel_lab.spaces.transpose.c import SPACE as TRANSPOSE_C
 from kernel_lab.workloads import WORKLOADS
 
 _REAL = (
-    RMS_NORM_C,
-    SOFTMAX_C,
-    REDUCE_SUM_C,
-    SILU_MUL_C,
-    TRANSPOSE_C,
     GEMV_C,
+    KDA_DECODE_C,
+    REDUCE_SUM_C,
+    RMS_NORM_C,
+    SILU_MUL_C,
+    SOFTMAX_C,
+    TRANSPOSE_C,
 )
 _NULL = tuple(null_space(workload) for workload in WORKLOADS)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from kernel_lab.workloads.gemv import GEMV
+from kernel_lab.workloads.kda_decode import KDA_DECODE
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.rms_norm import RMS_NORM
 from kernel_lab.workloads.silu_mul import SILU_MUL
@@ -17,4 +18,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "silu_mul": SILU_MUL,
     "transpose": TRANSPOSE,
     "gemv": GEMV,
+    "kda_decode": KDA_DECODE,
 }

@@ -17,8 +17,10 @@ from kernel_lab.baselines import LIBRARY, contenders
 from kernel_lab.machine import machine_class
 from kernel_lab.spaces import SPACES
 from kernel_lab.spaces.space import Surroundings
+from kernel_lab.verify.compare import Within, against_bound, exactly
+from kernel_lab.verify.draws import Draw, Prepared, prepare
 from kernel_lab.workloads import WORKLOADS
-from kernel_lab.workloads.workload import Array, Axes, Distribution, Workload
+from kernel_lab.workloads.workload import Axes, Distribution, Workload
 from schemas.enums import Language
 from schemas.goal import SpaceLimits
 from schemas.work import Kernel, MachineClass
@@ -40,9 +42,8 @@ def shifted(shape: tuple[int, ...], offset: int) -> NDArray[np.float32]:
     return whole[first : first + size].reshape(shape)
 
 
-def called(
-    workload: Workload, library: ctypes.CDLL, inputs: dict[str, Array], axes: Axes, offset: int
-) -> dict[str, NDArray[np.float32]]:
+def called(workload: Workload, library: ctypes.CDLL, prepared: Prepared, offset: int) -> dict[str, NDArray[np.float32]]:
+    inputs, axes = prepared.inputs, prepared.draw.axes
     placed = []
     for buffer in workload.inputs:
         there = shifted(buffer.extent(axes), offset)
@@ -51,7 +52,7 @@ def called(
     outputs = {buffer.name: shifted(buffer.extent(axes), 5 * offset) for buffer in workload.outputs}
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*placed, *outputs.values())]
     sizes = [ctypes.c_int64(axes[name]) for name in workload.axes]
-    scalars = [ctypes.c_float(value) for value in workload.scalars.values()]
+    scalars = [ctypes.c_float(value) for value in prepared.scalars.values()]
     getattr(library, workload.name)(*pointers, *sizes, *scalars)
     for buffer, array in zip(workload.inputs, placed, strict=True):
         assert np.array_equal(array, inputs[buffer.name])
@@ -64,14 +65,11 @@ def called(
 
 
 def assert_right(workload: Workload, library: ctypes.CDLL, axes: Axes, drawn: Distribution, offset: int) -> None:
-    inputs = drawn.draw(axes, np.random.default_rng(11))
-    outputs = called(workload, library, inputs, axes, offset)
-    exact = workload.reference(inputs, axes, workload.scalars)
-    bound = workload.bound(inputs, axes, workload.scalars, exact)
-    for name, got in outputs.items():
-        assert np.all(np.abs(got.astype(np.float64) - exact[name]) <= bound[name]), (axes, drawn.name, offset)
-        if drawn is workload.exact:
-            assert np.array_equal(got.astype(np.float64), exact[name])
+    prepared = prepare(workload, drawn, Draw(drawn.name, dict(axes), seed=11))
+    outputs = called(workload, library, prepared, offset)
+    assert isinstance(said := against_bound(prepared, outputs, 1.0), Within), (said, offset)
+    if drawn is workload.exact:
+        assert exactly(prepared, outputs) is None
 
 
 def assert_right_everywhere(workload: Workload, library: ctypes.CDLL) -> None:
@@ -145,13 +143,10 @@ def test_every_baseline_is_right_or_said_to_be_absent(name: str, machine: Machin
 def assert_library_right(workload: Workload, library: str) -> None:
     for axes in (*workload.smoke_axes, *(dict(shape.axes) for shape in workload.shapes["small"])):
         for drawn in workload.distributions:
-            inputs = drawn.draw(axes, np.random.default_rng(11))
+            prepared = prepare(workload, drawn, Draw(drawn.name, dict(axes), seed=11))
             outputs = {b.name: np.full(b.extent(axes), np.nan, np.float32) for b in workload.outputs}
-            LIBRARY[workload.name, library](inputs, outputs, axes, workload.scalars)
-            exact = workload.reference(inputs, axes, workload.scalars)
-            bound = workload.bound(inputs, axes, workload.scalars, exact)
-            for output, got in outputs.items():
-                assert np.all(np.abs(got - exact[output]) <= bound[output]), (library, axes, drawn.name)
+            LIBRARY[workload.name, library](prepared.inputs, outputs, axes, prepared.scalars)
+            assert isinstance(said := against_bound(prepared, outputs, 1.0), Within), (library, said)
 
 
 def test_the_tree_gives_the_same_bits_at_every_thread_count(machine: MachineClass, tmp_path: Path) -> None:
