@@ -99,18 +99,23 @@ def torch_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars)
 
 def numpy_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Decayed into s, predicted by batched products, corrected by one temporary of outer products."""
+    np.multiply(inputs["s0"], np.exp(inputs["g"])[..., None], out=outputs["s"])
+    _numpy_correct_and_read(inputs, outputs, scalars)
+
+
+def numpy_kda_decode_inplace(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
+    """As kda_decode's, with s decayed in place."""
+    np.multiply(outputs["s"], np.exp(inputs["g"])[..., None], out=outputs["s"])
+    _numpy_correct_and_read(inputs, outputs, scalars)
+
+
+def _numpy_correct_and_read(inputs: Arrays, outputs: Outputs, scalars: Scalars) -> None:
+    """s holds the corrected state in place of the decayed one, o its product with the scaled query."""
+    q, k, v, beta = (inputs[name].astype(np.float32, copy=False) for name in ("q", "k", "v", "beta"))
     s = outputs["s"]
-    np.multiply(inputs["s0"], np.exp(inputs["g"])[..., None], out=s)
-    _numpy_correct(inputs, s)
-    np.matmul((inputs["q"] * np.float32(scalars["scale"]))[..., None, :], s, out=outputs["o"][..., None, :])
-
-
-def _numpy_correct(inputs: Arrays, s: Array) -> None:
-    """s holds the corrected state in place of the decayed one."""
-    k = inputs["k"]
-    update = inputs["v"] - np.matmul(k[..., None, :], s)[..., 0, :]
-    update *= inputs["beta"][..., None]
-    s += k[..., :, None] * update[..., None, :]
+    update = beta[..., None] * (v - np.matmul(k[..., None, :], s)[..., 0, :])
+    np.add(s, k[..., :, None] * update[..., None, :], out=s)
+    np.matmul((q * np.float32(scalars["scale"]))[..., None, :], s, out=outputs["o"][..., None, :])
 
 
 def torch_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
@@ -118,6 +123,13 @@ def torch_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Sca
     torch = _torch()
     s = _tensor(outputs["s"])
     torch.mul(_tensor(inputs["s0"]), torch.exp(_tensor(inputs["g"])).unsqueeze(-1), out=s)
+    _torch_correct_and_read(inputs, s, _tensor(outputs["o"]), scalars["scale"])
+
+
+def torch_kda_decode_inplace(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
+    """As kda_decode's, with s decayed in place."""
+    s = _tensor(outputs["s"])
+    s.mul_(_torch().exp(_tensor(inputs["g"])).unsqueeze(-1))
     _torch_correct_and_read(inputs, s, _tensor(outputs["o"]), scalars["scale"])
 
 
@@ -148,6 +160,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("gemv", "torch"): torch_gemv,
     ("kda_decode", "numpy"): numpy_kda_decode,
     ("kda_decode", "torch"): torch_kda_decode,
+    ("kda_decode_inplace", "numpy"): numpy_kda_decode_inplace,
+    ("kda_decode_inplace", "torch"): torch_kda_decode_inplace,
 }
 """By workload and library."""
 BY_BLAS = frozenset({"gemv"})

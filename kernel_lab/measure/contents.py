@@ -2,7 +2,8 @@
 
 Buffer sets come in pairs that share their outputs and hold different contents, and a rotation calls the first of every
 pair, then the second of every pair. So each timed call finds the answer to other inputs where its own is due: a
-candidate that returns early where its output looks right gains nothing, however little it remembers.
+candidate that returns early where its output looks right gains nothing, however little it remembers. An output that is
+read too is restored before each call, so it is not shared.
 """
 
 from collections.abc import Sequence
@@ -67,13 +68,18 @@ def set_bytes(workload: Workload, axes: Axes) -> int:
 
 
 def pair_bytes(workload: Workload, axes: Axes) -> int:
-    """What a pair of sets takes: its inputs twice, its outputs once."""
-    return SIDES_OF_A_PAIR * _bytes_of(workload.inputs, axes) + _bytes_of(workload.outputs, axes)
+    """What a pair of sets takes: its inputs twice, its outputs once. One that is read too is not shared, and restored
+    from as much again."""
+    read_too = [buffer for buffer in workload.outputs if buffer.in_out]
+    once = [buffer for buffer in workload.outputs if not buffer.in_out]
+    twice = [*workload.inputs, *read_too, *read_too]
+    return SIDES_OF_A_PAIR * _bytes_of(twice, axes) + _bytes_of(once, axes)
 
 
 def rotation_of(workload: Workload, axes: Axes, llc_bytes: int, regime: Regime) -> int:
     """How many pairs a sample of `workload` rotates over."""
-    return rotation(set_bytes(workload, axes), pair_bytes(workload, axes), llc_bytes, regime)
+    restored = any(buffer.in_out for buffer in workload.outputs)
+    return rotation(set_bytes(workload, axes), pair_bytes(workload, axes), llc_bytes, regime, restored=restored)
 
 
 def _bytes_of(buffers: Sequence[Buffer], axes: Axes) -> int:

@@ -16,8 +16,12 @@ Refresh = Literal["same_pointers", "new_pointers"]
 ROTATION_CAP_BYTES = 1 << 30
 """measurement.md, Regimes."""
 ROTATION_CAP_PAIRS = 1024
-"""Most pairs of buffer sets in one rotation. Chosen: a set is up to nine mappings of a runner, and Linux allows 65,530;
+"""Most pairs of buffer sets in one rotation. Chosen: a set is up to 27 mappings of a runner, and Linux allows 65,530;
 an arm keeps at most 4,096 sets."""
+HOT_ROUND_BYTES = 8 << 20
+HOT_ROUND_PAIRS = 32
+"""A hot round of restored sets. Chosen: within a last-level cache, and long enough that the microsecond of its two
+marks is below a percent."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,15 @@ def plan_pair(rng: np.random.Generator, shapes: int, quads: int) -> tuple[QuadPl
     )
 
 
-def rotation(set_bytes: int, pair_bytes: int, llc_bytes: int, regime: Regime) -> int:
+def rotation(set_bytes: int, pair_bytes: int, llc_bytes: int, regime: Regime, *, restored: bool = False) -> int:
     """How many pairs of buffer sets a sample rotates over so that a call finds its data as cold, or as hot, as asked.
 
-    Outputs come round once every so many calls, each set of inputs once every twice as many.
+    Outputs come round once every so many calls, each set of inputs once every twice as many. Sets that are restored
+    between calls are called once a round, so even hot there are some.
     """
+    if regime is Regime.HOT and restored:
+        fitting = min(HOT_ROUND_BYTES, llc_bytes // 2) // max(2 * set_bytes, 1)
+        return max(1, min(fitting, HOT_ROUND_PAIRS))
     if regime is Regime.HOT or set_bytes > 2 * llc_bytes:
         return 1
     wanted = math.ceil(2 * llc_bytes / max(set_bytes, 1)) + 1

@@ -1,9 +1,11 @@
-"""Trusted libraries as arms: `python -m kernel_lab.runner.library WORKLOAD LIBRARY CHANNEL_FD` speaks like runner.c.
+"""Trusted libraries as arms: `python -m kernel_lab.runner.library WORKLOAD LIBRARY RESTORER CHANNEL_FD` speaks like
+runner.c. RESTORER is restore.c as a shared library.
 
 It runs no candidate, so it is tied to its parent's life and limited, but not confined. Control words of the FPU are not
 observed here and reported as 0 before and after.
 """
 
+import ctypes
 import mmap
 import os
 import resource
@@ -11,11 +13,12 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -30,6 +33,9 @@ MOST_ATTEMPTS = 6
 HEADROOM = 1.2
 """As in runner.c: as many calls as take a fifth longer than the sample must."""
 NOT_OBSERVED = 0
+HOT_BYTES = 16 << 20
+"""As in runner.c."""
+Restore = Callable[[int, int, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,14 @@ class Arguments:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
     axes: dict[str, int]
+    origins: tuple[tuple[Array, Array], ...] = ()
+    """Outputs that are read too, and what they are restored from."""
+
+    def restore(self, restore: Restore, count: int = 1) -> None:
+        """They hold what was drawn, as in restore.c: past the caches in a cold rotation of `count` such sets."""
+        cold = count * sum(to.nbytes for to, _ in self.origins) > HOT_BYTES
+        for to, origin in self.origins:
+            restore(to.ctypes.data, origin.ctypes.data, to.nbytes, int(cold))
 
 
 @dataclass
@@ -48,6 +62,7 @@ class Library:
     workload: Workload
     name: str
     channel: socket.socket
+    restore: Restore
     run: LibraryCall | None = None
     sets: dict[int, Arguments] = field(default_factory=dict)
     sample_calls: dict[int, int] = field(default_factory=dict)
@@ -94,22 +109,27 @@ class Library:
             self._reply(Reply.LOADED, sequence, struct.pack("<QQ", NOT_OBSERVED, NOT_OBSERVED))
 
     def _map(self, request: protocol.Asked, descriptors: Sequence[int]) -> None:
-        number, buffers, sizes = protocol.read_map(request.payload)
-        axes = dict(zip(self.workload.axes, sizes, strict=True))
+        asked = protocol.read_map(request.payload)
+        axes = dict(zip(self.workload.axes, asked.sizes, strict=True))
         declared = (*self.workload.inputs, *self.workload.outputs)
         arrays = {
             one.name: _view(mapped, one.extent(axes), descriptors)
-            for one, mapped in zip(declared, buffers, strict=True)
+            for one, mapped in zip(declared, asked.buffers, strict=True)
         }
         inputs = {one.name: arrays[one.name] for one in self.workload.inputs}
         outputs = {one.name: arrays[one.name] for one in self.workload.outputs}
-        self.sets[number] = Arguments(inputs, outputs, axes)
+        origins = tuple(
+            (arrays[declared[one.buffer].name], _view(one.place, declared[one.buffer].extent(axes), descriptors))
+            for one in asked.origins
+        )
+        self.sets[asked.number] = Arguments(inputs, outputs, axes, origins)
         addresses = [array.ctypes.data for array in arrays.values()]
         self._reply(Reply.MAPPED, request.sequence, struct.pack(f"<{len(addresses)}Q", *addresses))
 
     def _call(self, request: protocol.Asked) -> None:
         number, scalars = protocol.read_call(request.payload)
         run, arguments, named = self._loaded(), self.sets[number], self._named(scalars)
+        arguments.restore(self.restore)
         started = time.monotonic_ns()
         run(arguments.inputs, arguments.outputs, arguments.axes, named)
         elapsed_ns = time.monotonic_ns() - started
@@ -135,14 +155,35 @@ class Library:
     def _attempt(
         self, sequence: int, sets: Sequence[Arguments], named: dict[str, float], asked: protocol.AskedTime, calls: int
     ) -> tuple[int, int, int, int, int]:
-        """As in runner.c: pause, one untimed call, then `calls` calls with no clock between them."""
+        """As in runner.c: pause, one untimed call, then `calls` calls in one round, or in rounds over restored sets."""
         time.sleep(asked.pause_ns / 1e9)
-        run, at, count = self._loaded(), self.turn, len(sets)
-        started = time.monotonic_ns()
-        run(sets[at].inputs, sets[at].outputs, sets[at].axes, named)
-        at = (at + 1) % count
-        calls = calls or 1 + asked.min_sample_ns // (time.monotonic_ns() - started + 1)
+        first_ns = self._untimed(sets, named)
+        calls = calls or 1 + asked.min_sample_ns // (first_ns + 1)
+        round_ = len(sets) if sets[0].origins else calls
+        calls = min(calls, round_ * protocol.MAX_ROUNDS)
         delay, switches, cpu = _run_delay_ns(), _involuntary_switches(), _cpu()
+        elapsed_ns = 0
+        for done in range(0, calls, round_):
+            elapsed_ns += self._timed_round(sequence, sets, named, min(round_, calls - done))
+        migrated = _cpu() != cpu
+        delayed = max(0, _run_delay_ns() - delay)
+        return calls, elapsed_ns, delayed, _involuntary_switches() - switches, int(migrated)
+
+    def _untimed(self, sets: Sequence[Arguments], named: dict[str, float]) -> int:
+        """One call on the next set, and how long it took."""
+        run, one = self._loaded(), sets[self.turn]
+        self.turn = (self.turn + 1) % len(sets)
+        one.restore(self.restore, len(sets))
+        started = time.monotonic_ns()
+        run(one.inputs, one.outputs, one.axes, named)
+        return time.monotonic_ns() - started
+
+    def _timed_round(self, sequence: int, sets: Sequence[Arguments], named: dict[str, float], calls: int) -> int:
+        """As in runner.c: calls between two marks, after whatever is to be restored was."""
+        run, at, count = self._loaded(), self.turn, len(sets)
+        if sets[at].origins:
+            for n in range(calls):
+                sets[(at + n) % count].restore(self.restore, count)
         self._reply(Reply.MARK, sequence, b"")
         started = time.monotonic_ns()
         for _ in range(calls):
@@ -151,10 +192,8 @@ class Library:
             at = at + 1 if at + 1 < count else 0
         elapsed_ns = time.monotonic_ns() - started
         self._reply(Reply.MARK, sequence, b"")
-        migrated = _cpu() != cpu
         self.turn = at
-        delayed = max(0, _run_delay_ns() - delay)
-        return calls, elapsed_ns, delayed, _involuntary_switches() - switches, int(migrated)
+        return elapsed_ns
 
     def _loaded(self) -> LibraryCall:
         assert self.run is not None, "the parent loads before it calls"
@@ -169,9 +208,9 @@ class Library:
 
 def main(arguments: Sequence[str]) -> int:
     """Serves until the parent is gone."""
-    workload, name, descriptor = arguments
+    workload, name, restorer, descriptor = arguments
     with socket.socket(fileno=int(descriptor)) as channel:
-        Library(WORKLOADS[workload], name, channel).serve()
+        Library(WORKLOADS[workload], name, channel, _restorer(restorer)).serve()
     return 0
 
 
@@ -191,6 +230,14 @@ def _view(mapped: MappedBuffer, shape: tuple[int, ...], descriptors: Sequence[in
         touched = np.frombuffer(pages, np.uint8)[:: mmap.PAGESIZE]
         touched[...] = touched.copy()
     return flat.reshape(shape)
+
+
+def _restorer(path: str) -> Restore:
+    """`restore` of restore.c, which both kinds of runner share: numpy's own copies would stay in the caches."""
+    function = ctypes.CDLL(path).restore
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int)
+    function.restype = None
+    return cast("Restore", function)
 
 
 def _threads() -> list[Path]:

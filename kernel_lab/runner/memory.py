@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernel_lab.runner.arm import Alignment, BufferSet
-from kernel_lab.runner.protocol import MappedBuffer
+from kernel_lab.runner.protocol import MappedBuffer, Origin
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Workload
 from schemas.faults import Bug, Transient
 
@@ -111,12 +111,16 @@ class Place:
 class MemfdBuffers:
     """A `BufferSet`. The parent's views stay valid until `close`."""
 
-    def __init__(self, arena: "MemfdArena", axes: Axes, places: tuple[Place, ...]) -> None:
+    def __init__(
+        self, arena: "MemfdArena", axes: Axes, places: tuple[Place, ...], origins: tuple[Place, ...] = ()
+    ) -> None:
         self.places = places
+        self._origins = origins
+        """What the outputs that are read too are restored from: inputs that no candidate is given."""
         self._arena = arena
         self._axes = dict(axes)
         self._closed = False
-        for place in places:
+        for place in (*places, *origins):
             place.pages.content[:] = CANARY
 
     @property
@@ -133,8 +137,17 @@ class MemfdBuffers:
         """As a runner is to map them, in argument order."""
         return [self._as_mapped(p, writable=inputs_writable or not p.is_input) for p in self.places]
 
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """What a runner is to restore, and from where."""
+        at = {place.buffer.name: index for index, place in enumerate(self.places)}
+        return tuple(
+            Origin(at[one.buffer.name], self._as_mapped(one, writable=False), one.data_bytes) for one in self._origins
+        )
+
     def fill_inputs(self, inputs: Arrays) -> None:
-        """Every input holds the given values. Raises Bug when one is missing or has another shape."""
+        """Every input, and every origin of an output that is read too, holds the given values. Raises Bug when one is
+        missing or has another shape."""
         for place in self._inputs():
             given = np.asarray(inputs[place.buffer.name], ELEMENT)
             if given.shape != place.shape:
@@ -162,7 +175,7 @@ class MemfdBuffers:
         return self.view(name).copy()
 
     def input_digest(self) -> str:
-        """sha256 over all input bytes as they are now."""
+        """sha256 over all input bytes as they are now, origins included."""
         digest = hashlib.sha256()
         for place in self._inputs():
             digest.update(self._view(place).reshape(-1).view(np.uint8).data)
@@ -188,7 +201,7 @@ class MemfdBuffers:
         """The memory is given back; the set is of no more use."""
         if not self._closed:
             self._closed = True
-            for place in self.places:
+            for place in (*self.places, *self._origins):
                 place.pages.release()
 
     @staticmethod
@@ -197,7 +210,7 @@ class MemfdBuffers:
         return MappedBuffer(file, writable, place.pages.file_offset, place.mapped_bytes, place.pointer_offset)
 
     def _inputs(self) -> list[Place]:
-        return [p for p in self.places if p.is_input]
+        return [*(p for p in self.places if p.is_input), *self._origins]
 
     def _place(self, name: str) -> Place:
         return next(p for p in self.places if p.buffer.name == name)
@@ -237,14 +250,13 @@ class MemfdArena:
     ) -> MemfdBuffers:
         """Buffers for one set of arguments, full of canaries until filled. `offset_elements` moves every buffer away
         from the edge that `alignment` puts it on. With `outputs_of` the outputs are those of another set of the same
-        sizes, and live as long as either. Raises Transient when memory is short."""
+        sizes, and live as long as either, but for those that are read too. Raises Transient when memory is short."""
         shift = offset_elements * ELEMENT.itemsize
         places = [self._place(b, axes, alignment, shift, is_input=True) for b in workload.inputs]
-        if isinstance(outputs_of, MemfdBuffers):
-            places += [place for place in outputs_of.places if not place.is_input]
-        else:
-            places += [self._place(b, axes, alignment, shift, is_input=False) for b in workload.outputs]
-        return MemfdBuffers(self, {a: axes[a] for a in workload.axes}, tuple(places))
+        read_too = [b for b in workload.outputs if b.in_out]
+        places += [self._output_place(b, axes, alignment, shift, outputs_of) for b in workload.outputs]
+        origins = [self._place(b, axes, "natural", shift, is_input=True) for b in read_too]
+        return MemfdBuffers(self, {a: axes[a] for a in workload.axes}, tuple(places), tuple(origins))
 
     def close(self) -> None:
         """All files are closed; memory lives on only where an arm still maps it."""
@@ -253,6 +265,13 @@ class MemfdArena:
             os.close(self._read_only)
             self._inputs.close()
             self._outputs.close()
+
+    def _output_place(
+        self, buffer: Buffer, axes: Axes, alignment: Alignment, shift: int, outputs_of: BufferSet | None
+    ) -> Place:
+        if isinstance(outputs_of, MemfdBuffers) and not buffer.in_out:
+            return next(place for place in outputs_of.places if place.buffer.name == buffer.name)
+        return self._place(buffer, axes, alignment, shift, is_input=False)
 
     def _place(self, buffer: Buffer, axes: Axes, alignment: Alignment, shift: int, *, is_input: bool) -> Place:
         shape = buffer.extent(axes)

@@ -28,8 +28,11 @@ DEATH_GRACE_S = 1.0
 """How long a process whose channel closed, or that reported a fault, may take to end; chosen, it takes under 1 ms."""
 ATTEMPTS = 6
 """MAX_ATTEMPTS of runner.c."""
-MARKS_PER_ATTEMPT = 2
-MOST_MARKS = MARKS_PER_ATTEMPT * ATTEMPTS
+MARKS_PER_ROUND = 2
+MOST_MARKS = MARKS_PER_ROUND * protocol.MAX_ROUNDS * ATTEMPTS
+RESTORING = 3.0
+"""Chosen: a sample over sets that are restored takes up to three times its span, since a call of such a kernel moves
+about as many bytes as restoring does. The parent sleeps that long."""
 SO_TIMESTAMPNS = 35
 """asm-generic/socket.h: the kernel stamps every packet when it is sent, on Unix sockets too (af_unix.c)."""
 TIMESPEC = struct.Struct("=qq")
@@ -100,7 +103,7 @@ class ProcessArm:
         self, buffers: Sequence[BufferSet], scalars: Scalars, min_sample_ns: int, pause_ns: int
     ) -> Timing | Died | OverTime:
         """One sample over `buffers` in turn, or how the process ended."""
-        numbers = []
+        numbers, restored = [], any(_memory(one).origins for one in buffers[:1])
         for one in buffers:
             mapped = self._map(one)
             if not isinstance(mapped, Mapped):
@@ -112,16 +115,17 @@ class ProcessArm:
             payload,
             Reply.TIMED,
             self._sample_limit_s(min_sample_ns, pause_ns),
-            undisturbed_s=(min_sample_ns + pause_ns) / 1e9,
+            undisturbed_s=(min_sample_ns + pause_ns) / 1e9 * (RESTORING if restored else 1.0),
         )
         if not isinstance(answer, Message):
             return answer
-        if len(self._marks_ns) < MARKS_PER_ATTEMPT:
-            return self._distrust("a sample without its marks")
         calls, elapsed_ns, run_delay_ns, switches, migrated, turn = answer.numbers
         if turn >= len(buffers):
             return self._distrust(f"its next call would be to set {turn} of {len(buffers)}")
-        parent_ns = self._marks_ns[-1] - self._marks_ns[-2]
+        rounds = -(-calls // len(numbers)) if restored else 1
+        if rounds < 1 or len(self._marks_ns) < MARKS_PER_ROUND * rounds:
+            return self._distrust("a sample without its marks")
+        parent_ns = _between_marks(self._marks_ns[-MARKS_PER_ROUND * rounds :])
         return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
 
     def release(self, buffers: BufferSet) -> None:
@@ -155,7 +159,8 @@ class ProcessArm:
         number = self._free_number()
         read_only, inputs, outputs = memory.descriptors
         rows = memory.mapped(inputs_writable=self._inputs_writable)
-        payload = protocol.map_set(number, rows, tuple(memory.axes.values()))
+        asked = protocol.AskedMap(number, tuple(rows), tuple(memory.axes.values()), memory.origins)
+        payload = protocol.map_set(asked)
         files = (inputs if self._inputs_writable else read_only, outputs)
         answer = self._ask(Request.MAP, payload, Reply.MAPPED, START_TIMEOUT_S, files)
         if not isinstance(answer, Message):
@@ -279,6 +284,11 @@ def object_file(path: Path) -> int:
     seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     return descriptor
+
+
+def _between_marks(marks_ns: Sequence[int]) -> int:
+    """Time between the first and second mark of each round."""
+    return sum(after - before for before, after in zip(marks_ns[::2], marks_ns[1::2], strict=True))
 
 
 def _stamp_ns(extra: Sequence[tuple[int, int, bytes]]) -> int:

@@ -2,13 +2,14 @@
 
 Every message begins with a header (magic, kind, sequence, payload bytes). A reply carries the sequence of its request,
 but for HELLO and FAULT, which nobody asked for. MARK is sent right before and right after each attempt at a sample; the
-kernel stamps it, so the parent can time the sample without waking in it. `runner.c` is the other half. A reply is read
+kernel stamps it, so the parent can time the sample without waking in it. A buffer with an origin is restored from it before
+every call, where no clock runs: samples over such sets come in rounds that call each set once, with marks around each. `runner.c` is the other half. A reply is read
 as data from a stranger.
 
 | request | payload |
 |---|---|
 | LOAD | nproc u64 (0: leave), filter bytes u32, entry bytes u32, filter, entry with a zero byte; + the object's descriptor |
-| MAP | set, buffers, axes, 0 (u32); per buffer: descriptor index, writable (u32), file offset, mapped bytes, pointer offset (u64); axes (i64); + two descriptors, inputs and outputs |
+| MAP | set, buffers, axes, origins (u32); per buffer: descriptor index, writable (u32), file offset, mapped bytes, pointer offset (u64); axes (i64); per origin: buffer, descriptor index (u32), file offset, mapped bytes, pointer offset, bytes (u64); + two descriptors, inputs and outputs |
 | UNMAP | set u32 |
 | CALL | set, floats (u32), four f32 |
 | TIME | min_sample_ns, pause_ns (u64), sets, floats (u32), four f32, set numbers u32 |
@@ -26,11 +27,15 @@ MAX_INTEGERS = 20
 MAX_FLOATS = 4
 MAX_BUFFERS = 16
 MAX_SETS = 4096
+MAX_ROUNDS = 64
+"""Rounds of one attempt at a sample over sets that are restored. Chosen: twice as many marks fit into the channel, so
+the runner never waits for the parent to read them."""
 GUARD_BYTES = 1 << 20
 
 HEADER = struct.Struct("<IIII")
 MAP_HEAD = struct.Struct("<IIII")
 BUFFER_ROW = struct.Struct("<IIQQQ")
+ORIGIN_ROW = struct.Struct("<IIQQQQ")
 CALL_BODY = struct.Struct("<II4f")
 TIME_HEAD = struct.Struct("<QQII4f")
 
@@ -105,6 +110,26 @@ class MappedBuffer:
     """From the start of the mapping to the first element."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where the content that a buffer is restored from lies."""
+
+    buffer: int
+    """Position of the restored buffer among the arguments."""
+    place: MappedBuffer
+    data_bytes: int
+
+
+@dataclass(frozen=True)
+class AskedMap:
+    """The payload of MAP."""
+
+    number: int
+    buffers: tuple[MappedBuffer, ...]
+    sizes: tuple[int, ...]
+    origins: tuple[Origin, ...]
+
+
 def encode(kind: int, sequence: int, payload: bytes) -> bytes:
     """One packet."""
     return HEADER.pack(MAGIC, kind, sequence, len(payload)) + payload
@@ -138,10 +163,13 @@ def load(nproc: int, filter_program: bytes, entry: str) -> bytes:
     return struct.pack("<QII", nproc, len(filter_program), len(name)) + filter_program + name
 
 
-def map_set(number: int, buffers: Sequence[MappedBuffer], axes: Sequence[int]) -> bytes:
+def map_set(asked: AskedMap) -> bytes:
     """The payload of MAP."""
-    rows = (BUFFER_ROW.pack(b.descriptor, b.writable, b.file_offset, b.mapped_bytes, b.pointer_offset) for b in buffers)
-    return MAP_HEAD.pack(number, len(buffers), len(axes), 0) + b"".join(rows) + struct.pack(f"<{len(axes)}q", *axes)
+    head = MAP_HEAD.pack(asked.number, len(asked.buffers), len(asked.sizes), len(asked.origins))
+    rows = (BUFFER_ROW.pack(b.descriptor, b.writable, *_span(b)) for b in asked.buffers)
+    sizes = struct.pack(f"<{len(asked.sizes)}q", *asked.sizes)
+    origins = (ORIGIN_ROW.pack(o.buffer, o.place.descriptor, *_span(o.place), o.data_bytes) for o in asked.origins)
+    return b"".join((head, *rows, sizes, *origins))
 
 
 def unmap(number: int) -> bytes:
@@ -185,12 +213,24 @@ def decode_request(packet: bytes) -> Asked:
     return Asked(Request(kind), sequence, packet[HEADER.size :])
 
 
-def read_map(payload: bytes) -> tuple[int, list[MappedBuffer], tuple[int, ...]]:
-    """Number of the set, its buffers, and the sizes of the axes."""
-    number, buffers, axes, _ = MAP_HEAD.unpack_from(payload)
+def read_map(payload: bytes) -> AskedMap:
+    """What to map, and what to restore from where."""
+    number, buffers, axes, origins = MAP_HEAD.unpack_from(payload)
     rows = [BUFFER_ROW.unpack_from(payload, MAP_HEAD.size + i * BUFFER_ROW.size) for i in range(buffers)]
-    sizes = struct.unpack_from(f"<{axes}q", payload, MAP_HEAD.size + buffers * BUFFER_ROW.size)
-    return number, [MappedBuffer(d, bool(w), offset, length, at) for d, w, offset, length, at in rows], sizes
+    at = MAP_HEAD.size + buffers * BUFFER_ROW.size
+    sizes = struct.unpack_from(f"<{axes}q", payload, at)
+    at += 8 * axes
+    from_rows = [ORIGIN_ROW.unpack_from(payload, at + i * ORIGIN_ROW.size) for i in range(origins)]
+    return AskedMap(
+        number,
+        tuple(MappedBuffer(d, bool(w), *span) for d, w, *span in rows),
+        sizes,
+        tuple(Origin(i, MappedBuffer(d, False, *span), size) for i, d, *span, size in from_rows),  # noqa: FBT003
+    )
+
+
+def _span(mapped: MappedBuffer) -> tuple[int, int, int]:
+    return mapped.file_offset, mapped.mapped_bytes, mapped.pointer_offset
 
 
 def read_unmap(payload: bytes) -> int:

@@ -31,6 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "restore.c"
+
 #define MAGIC 0x59415341u     /* "ASAY" */
 #define MESSAGE_BYTES 131072  /* one request; protocol.py checks before it sends */
 #define MAX_INTEGERS 20       /* pointers and axes of one call */
@@ -38,6 +40,7 @@
 #define MAX_BUFFERS 16
 #define MAX_SETS 4096
 #define GUARD_BYTES (1 << 20) /* chosen: an overrun by a whole row still lands in it; address space is free */
+#define MAX_ROUNDS 64         /* protocol.py says why */
 #define MAX_ATTEMPTS 6        /* chosen: the second attempt is long enough unless the clock of the machine jumps */
 
 enum request { LOAD = 1, MAP, UNMAP, CALL, TIME, QUIT };
@@ -82,13 +85,22 @@ struct exact {
 };
 #endif
 
+/* What a buffer holds before every call. */
+struct origin {
+    struct region region;
+    const char *from;
+    char *to;
+    uint64_t bytes;
+};
+
 struct set {
     int used;
 #if defined(__SANITIZE_ADDRESS__)
     struct exact exact[MAX_BUFFERS];
 #endif
-    uint32_t regions;
+    uint32_t regions, origins;
     struct region region[MAX_BUFFERS];
+    struct origin origin[MAX_BUFFERS];
     int64_t integer[MAX_INTEGERS];
     uint64_t sample_calls; /* how many calls the last good sample that began its list with this set had */
 };
@@ -98,11 +110,15 @@ struct wire_load {
     uint32_t filter_bytes, entry_bytes;
 };
 struct wire_map {
-    uint32_t set, buffers, axes, unused;
+    uint32_t set, buffers, axes, origins;
 };
 struct wire_buffer {
     uint32_t descriptor, writable;
     uint64_t file_offset, mapped_bytes, pointer_offset;
+};
+struct wire_origin {
+    uint32_t buffer, descriptor;
+    uint64_t file_offset, mapped_bytes, pointer_offset, data_bytes;
 };
 struct wire_call {
     uint32_t set, floats;
@@ -359,13 +375,29 @@ static int map_buffer(struct region *region, const struct wire_buffer *wire, con
     return 0;
 }
 
+/* An origin is never writable here, and lies between guard pages like everything else. */
+static int map_origin(struct set *set, struct origin *origin, const struct wire_origin *wire, const int *descriptors,
+                      int count)
+{
+    struct wire_buffer place = {wire->descriptor, 0, wire->file_offset, wire->mapped_bytes, wire->pointer_offset};
+    if (wire->buffer >= set->regions || map_buffer(&origin->region, &place, descriptors, count) < 0)
+        return -1;
+    origin->from = origin->region.reserved + GUARD_BYTES + wire->pointer_offset;
+    origin->to = (char *)(uintptr_t)set->integer[wire->buffer];
+    origin->bytes = wire->data_bytes;
+    set->origins++;
+    return 0;
+}
+
 static void map(uint32_t sequence, const char *payload, const int *descriptors, int count)
 {
     struct wire_map wire;
     struct wire_buffer buffer[MAX_BUFFERS];
+    struct wire_origin origin;
     uint64_t address[MAX_BUFFERS];
     memcpy(&wire, payload, sizeof wire);
-    if (wire.set >= MAX_SETS || wire.buffers > MAX_BUFFERS || wire.buffers + wire.axes > MAX_INTEGERS)
+    if (wire.set >= MAX_SETS || wire.buffers > MAX_BUFFERS || wire.buffers + wire.axes > MAX_INTEGERS ||
+        wire.origins > wire.buffers)
         return refuse(sequence, "map: too large");
     struct set *set = &sets[wire.set];
     memset(set, 0, sizeof *set);
@@ -381,8 +413,14 @@ static void map(uint32_t sequence, const char *payload, const int *descriptors, 
 #endif
         set->regions++;
     }
-    memcpy(set->integer + wire.buffers, payload + sizeof wire + wire.buffers * sizeof *buffer,
-           wire.axes * sizeof(int64_t));
+    payload += sizeof wire + wire.buffers * sizeof *buffer;
+    memcpy(set->integer + wire.buffers, payload, wire.axes * sizeof(int64_t));
+    payload += wire.axes * sizeof(int64_t);
+    for (uint32_t i = 0; i < wire.origins; i++) {
+        memcpy(&origin, payload + i * sizeof origin, sizeof origin);
+        if (map_origin(set, &set->origin[i], &origin, descriptors, count) < 0)
+            return refuse(sequence, "map: origin");
+    }
     set->used = 1;
     report(MAPPED, sequence, address, wire.buffers * (uint32_t)sizeof *address);
 }
@@ -395,6 +433,8 @@ static void unmap(uint32_t sequence, const char *payload)
         return refuse(sequence, "unmap: no such set");
     for (uint32_t i = 0; i < sets[number].regions; i++)
         munmap(sets[number].region[i].reserved, sets[number].region[i].reserved_bytes);
+    for (uint32_t i = 0; i < sets[number].origins; i++)
+        munmap(sets[number].origin[i].region.reserved, sets[number].origin[i].region.reserved_bytes);
     sets[number].used = 0;
     report(UNMAPPED, sequence, NULL, 0);
 }
@@ -427,12 +467,30 @@ static void invoke(const struct set *set, const float *f)
 static inline void invoke(const struct set *set, const float *f) { invoke_on(set->integer, f); }
 #endif
 
+/* More bytes than a hot rotation restores (schedule.py): what is restored then goes past the caches. */
+#define HOT_BYTES (16u << 20)
+
+static int restores_cold(const struct set *set, uint32_t count)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < set->origins; i++)
+        bytes += set->origin[i].bytes;
+    return bytes * count > HOT_BYTES;
+}
+
+static void restore_set(const struct set *set, int cold)
+{
+    for (uint32_t i = 0; i < set->origins; i++)
+        restore(set->origin[i].to, set->origin[i].from, set->origin[i].bytes, cold);
+}
+
 static void call(uint32_t sequence, const char *payload)
 {
     struct wire_call wire;
     memcpy(&wire, payload, sizeof wire);
     if (!candidate || wire.set >= MAX_SETS || !sets[wire.set].used)
         return refuse(sequence, "call: nothing to call");
+    restore_set(&sets[wire.set], 0);
     uint64_t before = now_ns();
     invoke(&sets[wire.set], wire.value);
     uint64_t elapsed = now_ns() - before;
@@ -441,35 +499,56 @@ static void call(uint32_t sequence, const char *payload)
     report(RETURNED, sequence, &reply, sizeof reply);
 }
 
-/* One attempt at a sample: pause, one untimed call, then `calls` calls with no clock between them. A candidate's time
- * for one call is taken from the untimed call when `calls` is 0. */
+/* `calls` calls over the sets from `at` on, between two marks and with no clock between them. Sets are restored before the
+ * first mark, so those that have an origin are called once at most. The parent sleeps: a mark costs a copy, not a wake-up. */
+static uint64_t timed_round(uint32_t sequence, const struct wire_time *wire, const uint32_t *numbers, uint32_t at,
+                            uint64_t calls)
+{
+    int cold = restores_cold(&sets[numbers[at]], wire->sets);
+    for (uint64_t i = 0; i < calls && sets[numbers[at]].origins; i++)
+        restore_set(&sets[numbers[(at + i) % wire->sets]], cold);
+    report(MARK, sequence, NULL, 0);
+    uint64_t started = now_ns();
+    for (uint64_t i = 0; i < calls; i++) {
+        invoke(&sets[numbers[at]], wire->value);
+        at = at + 1 == wire->sets ? 0 : at + 1;
+    }
+    uint64_t elapsed = now_ns() - started;
+    report(MARK, sequence, NULL, 0);
+    return elapsed;
+}
+
+/* One attempt at a sample: pause, one untimed call, then `calls` calls in one round, or in rounds over sets that are
+ * restored. A candidate's time for one call is taken from the untimed call when `calls` is 0. */
 static void attempt(uint32_t sequence, struct wire_timed *sample, const struct wire_time *wire, const uint32_t *numbers,
                     uint32_t *turn)
 {
     uint64_t delay_before = 0, delay_after = 0;
     pause_ns(wire->pause_ns);
+    restore_set(&sets[numbers[*turn]], restores_cold(&sets[numbers[*turn]], wire->sets));
     uint64_t started = now_ns();
     invoke(&sets[numbers[*turn]], wire->value);
+    uint64_t first_ns = now_ns() - started;
+    uint64_t round = sets[numbers[*turn]].origins ? wire->sets : UINT64_MAX;
     *turn = (*turn + 1) % wire->sets;
     if (sample->calls == 0)
-        sample->calls = 1 + wire->min_sample_ns / (now_ns() - started + 1);
+        sample->calls = 1 + wire->min_sample_ns / (first_ns + 1);
+    if (round <= UINT64_MAX / MAX_ROUNDS && sample->calls > round * MAX_ROUNDS)
+        sample->calls = round * MAX_ROUNDS;
     visit_threads(&delay_before);
     uint64_t switches = involuntary_switches();
     int cpu = sched_getcpu();
-    uint32_t at = *turn;
-    report(MARK, sequence, NULL, 0); /* the parent sleeps now: the message costs a copy, not a wake-up */
-    started = now_ns();
-    for (uint64_t i = 0; i < sample->calls; i++) {
-        invoke(&sets[numbers[at]], wire->value);
-        at = at + 1 == wire->sets ? 0 : at + 1;
+    sample->elapsed_ns = 0;
+    for (uint64_t left = sample->calls; left > 0;) {
+        uint64_t calls = left < round ? left : round;
+        sample->elapsed_ns += timed_round(sequence, wire, numbers, *turn, calls);
+        *turn = (uint32_t)((*turn + calls) % wire->sets);
+        left -= calls;
     }
-    sample->elapsed_ns = now_ns() - started;
-    report(MARK, sequence, NULL, 0);
     sample->migrated = sched_getcpu() != cpu;
     sample->involuntary_switches = involuntary_switches() - switches;
     visit_threads(&delay_after);
     sample->run_delay_ns = delay_after > delay_before ? delay_after - delay_before : 0;
-    *turn = at;
 }
 
 /* As many calls as take a fifth longer than the sample must, at the pace of the last attempt. */

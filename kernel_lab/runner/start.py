@@ -21,6 +21,8 @@ from kernel_lab.workloads.workload import Workload
 from schemas.faults import Bug
 
 RUNNER_SOURCE = Path(__file__).with_name("runner.c")
+RESTORE_SOURCE = Path(__file__).with_name("restore.c")
+SHARED = ("-shared", "-fPIC")
 CHANNEL = "{channel}"
 """Stands for the descriptor of the channel in a command line."""
 OPEN_FILES = 256
@@ -30,8 +32,9 @@ ADDRESS_ERROR_STATUS, UNDEFINED_STATUS = 87, 88
 """What a sanitizer ends its process with (runner.c)."""
 SHADOW_BYTES = 1 << 47
 """AddressSanitizer reserves its shadow in private memory, which RLIMIT_DATA counts; V2 has met the limit by then."""
-LIBRARY_OPEN_FILES = 16_384
-"""Python's mmap keeps a descriptor for each buffer. Chosen: the 2,048 sets of a cold rotation, eight buffers each."""
+LIBRARY_OPEN_FILES = 20_480
+"""Python's mmap keeps a descriptor for each buffer. Chosen: the 2,048 sets of a cold rotation, nine buffers each, and
+room to spare."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,8 @@ def _start_library(
 ) -> ProcessArm | LoadFailed:
     """Trusted code: not confined, but tied to the parent's life and limited in time and memory like any arm."""
     trusted = Sandbox(Isolation("none", "a trusted library"), sandbox.launcher)
-    argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, CHANNEL)
+    restorer = build_once(RESTORE_SOURCE, sandbox.launcher.parent, SHARED)
+    argv = (sys.executable, "-m", "kernel_lab.runner.library", workload.name, library, str(restorer), CHANNEL)
     names = {**environment, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     program = Program(argv, environment=names, bounds=replace(_bounds(limits), open_files=LIBRARY_OPEN_FILES))
     arm = _open_arm(program, trusted, limits, inputs_writable=inputs_writable)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from schemas.faults import Misconfigured
 
+INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 LIBRARIES = ("-ldl",)
 
@@ -51,10 +53,13 @@ def find_compiler() -> Path:
 
 
 def _digest(source: Path, compiler: Path, extra: tuple[str, ...]) -> str:
-    """Source, flags and the compiler's identity (path, size and time of its file stand for its version)."""
+    """Source, what it includes from beside it, flags and the compiler's identity (path, size and time of its file stand
+    for its version)."""
     state = compiler.resolve().stat()
     identity = f"{compiler.resolve()} {state.st_size} {state.st_mtime_ns} {FLAGS} {LIBRARIES}{''.join(extra)}"
-    return hashlib.sha256(identity.encode() + source.read_bytes()).hexdigest()[:16]
+    text = source.read_text(encoding="utf-8")
+    texts = (text, *(source.with_name(name).read_text(encoding="utf-8") for name in INCLUDED.findall(text)))
+    return hashlib.sha256("\0".join((identity, *texts)).encode()).hexdigest()[:16]
 
 
 def _make_folder(folder: Path) -> None:

@@ -201,12 +201,14 @@ class Form:
         noise = self.outputs(rounding_noise(self.tokens(inputs, np.float64), state, scalars["scale"]))
         shapes = {"o": Buffer("o", (*self.lead, "V")), "s": Buffer("s", ("B", "H", "K", "V"))}
         return {
-            name: _window_bound(exact[name], noise[name], self.windows[name].extents(shapes[name], axes))
+            name: _window_bound(
+                exact[name], np.asarray(noise[name], np.float64), self.windows[name].extents(shapes[name], axes)
+            )
             for name in ("o", "s")
         }
 
 
-def _window_bound(exact: F64, noise: Real, extents: tuple[int, ...]) -> F64:
+def _window_bound(exact: F64, noise: F64, extents: tuple[int, ...]) -> F64:
     if exact.size == 0:
         return np.zeros(exact.shape)
     due = np.maximum(RELATIVE * window_rms(exact, extents), NOISE_SIGMAS * window_rms(noise, extents))
@@ -219,8 +221,9 @@ def rounding_noise(tokens: Tokens, s0: F64, scale: float) -> Result:
     It is far below 1e-5 of the outputs but where these cancel, or are subnormal.
     """
     tokens = tokens.ungrouped()
-    state, state_error = s0, np.zeros_like(s0)
-    error = np.zeros_like(tokens.v)
+    state: Real = s0
+    state_error = np.zeros(s0.shape)
+    error = np.zeros(tokens.v.shape)
     for t in range(tokens.v.shape[1]):
         token = tokens.between(t, t + 1)
         after, out = step(token, state, scale)

@@ -21,6 +21,9 @@ class Buffer:
 
     name: str
     shape: tuple[str | int, ...]
+    in_out: bool = False
+    """An output that a call also reads: a draw fills it, and each call finds what was drawn, restored while no clock
+    runs (ADR 0013)."""
 
     def extent(self, axes: Axes) -> tuple[int, ...]:
         """Concrete shape."""
@@ -138,8 +141,13 @@ class Workload:
     def scalars_of(self, distribution: str) -> Scalars:
         """What a call on a draw from `distribution` is given."""
         known = (*self.distributions, *((self.exact,) if self.exact else ()))
-        own = next((one.scalars for one in known if one.name == distribution), {})
-        return {**self.scalars, **own}
+        own = [one.scalars for one in known if one.name == distribution]
+        return {**self.scalars, **own[0]} if own else self.scalars
+
+    @property
+    def drawn(self) -> tuple[Buffer, ...]:
+        """What a draw fills: the inputs, and the outputs that are read too."""
+        return (*self.inputs, *(buffer for buffer in self.outputs if buffer.in_out))
 
     def signature(self) -> str:
         """The C prototype of a candidate."""

@@ -123,7 +123,8 @@ def test_a_draw_is_finite_float32_and_repeats_from_its_seed(
     workload: Workload, distribution: Distribution, axes: Axes
 ) -> None:
     first, again = drawn(distribution, axes), drawn(distribution, axes)
-    for buffer in workload.inputs:
+    assert set(first) == {buffer.name for buffer in workload.drawn}
+    for buffer in workload.drawn:
         assert first[buffer.name].dtype == np.float32
         assert first[buffer.name].shape == buffer.extent(axes)
         assert np.isfinite(first[buffer.name]).all()

@@ -50,6 +50,8 @@ def called(workload: Workload, library: ctypes.CDLL, prepared: Prepared, offset:
         there[...] = inputs[buffer.name]
         placed.append(there)
     outputs = {buffer.name: shifted(buffer.extent(axes), 5 * offset) for buffer in workload.outputs}
+    for buffer in set(workload.drawn) - set(workload.inputs):
+        outputs[buffer.name][...] = inputs[buffer.name]
     pointers = [ctypes.c_void_p(array.ctypes.data) for array in (*placed, *outputs.values())]
     sizes = [ctypes.c_int64(axes[name]) for name in workload.axes]
     scalars = [ctypes.c_float(value) for value in prepared.scalars.values()]
@@ -145,6 +147,7 @@ def assert_library_right(workload: Workload, library: str) -> None:
         for drawn in workload.distributions:
             prepared = prepare(workload, drawn, Draw(drawn.name, dict(axes), seed=11))
             outputs = {b.name: np.full(b.extent(axes), np.nan, np.float32) for b in workload.outputs}
+            outputs |= {b.name: prepared.inputs[b.name].astype(np.float32) for b in workload.outputs if b.in_out}
             LIBRARY[workload.name, library](prepared.inputs, outputs, axes, prepared.scalars)
             assert isinstance(said := against_bound(prepared, outputs, 1.0), Within), (library, said)
 

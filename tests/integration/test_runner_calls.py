@@ -215,7 +215,12 @@ def test_a_forged_clock_disagrees_with_the_kernels_stamps(bwrap_rig: Rig) -> Non
     )
     assert lying != source
     slow = bwrap_rig.folder / "runner"
-    subprocess.run(["gcc", "-O2", "-w", "-x", "c", "-", "-o", slow, "-ldl"], input=lying, text=True, check=True)
+    subprocess.run(
+        ["gcc", "-O2", "-w", "-Ikernel_lab/runner", "-x", "c", "-", "-o", slow, "-ldl"],
+        input=lying,
+        text=True,
+        check=True,
+    )
     lab = Lab(bwrap_rig.lab.sandbox, slow)
     arm = lab(bwrap_rig.compile(COUNTING), AXPY, 1, Limits())
     assert isinstance(arm, ProcessArm)

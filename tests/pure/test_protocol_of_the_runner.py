@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel_lab.runner import protocol
-from kernel_lab.runner.protocol import Garbage, MappedBuffer, Message, Reply, Request
+from kernel_lab.runner.protocol import AskedMap, Garbage, MappedBuffer, Message, Origin, Reply, Request
 
 RUNNER = (Path(protocol.__file__).parent / "runner.c").read_text()
 
@@ -44,25 +44,28 @@ def test_a_reply_of_unknown_kind_is_garbage(kind: int) -> None:
     assert isinstance(protocol.decode(protocol.encode(kind, 1, b"")), Garbage)
 
 
-SETS = st.lists(
-    st.builds(
-        MappedBuffer,
-        st.integers(0, 1),
-        st.booleans(),
-        st.integers(0, 2**63 - 1),
-        st.integers(0, 2**63 - 1),
-        st.integers(0, 2**63 - 1),
-    ),
-    max_size=protocol.MAX_BUFFERS,
+POSITIVE = st.integers(0, 2**63 - 1)
+
+
+def placed(writable: st.SearchStrategy[bool]) -> st.SearchStrategy[MappedBuffer]:
+    return st.builds(MappedBuffer, st.integers(0, 1), writable, POSITIVE, POSITIVE, POSITIVE)
+
+
+MAPS = st.builds(
+    AskedMap,
+    st.integers(0, protocol.MAX_SETS - 1),
+    st.lists(placed(st.booleans()), max_size=protocol.MAX_BUFFERS).map(tuple),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4).map(tuple),
+    st.lists(st.builds(Origin, st.integers(0, 15), placed(st.just(value=False)), POSITIVE), max_size=3).map(tuple),
 )
 
 
-@given(st.integers(0, protocol.MAX_SETS - 1), SETS, st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_a_map_request_is_read_as_it_was_written(number: int, buffers: list[MappedBuffer], axes: list[int]) -> None:
-    packet = protocol.encode(Request.MAP, 9, protocol.map_set(number, buffers, axes))
+@given(MAPS)
+def test_a_map_request_is_read_as_it_was_written(wanted: AskedMap) -> None:
+    packet = protocol.encode(Request.MAP, 9, protocol.map_set(wanted))
     asked = protocol.decode_request(packet)
     assert (asked.kind, asked.sequence) == (Request.MAP, 9)
-    assert protocol.read_map(asked.payload) == (number, buffers, tuple(axes))
+    assert protocol.read_map(asked.payload) == wanted
 
 
 NANOSECONDS = st.integers(0, 2**63)
