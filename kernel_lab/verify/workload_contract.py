@@ -114,7 +114,7 @@ def _words(workload: Workload) -> Problems:
 def _draws(workload: Workload) -> Problems:
     for distribution, axes in _small(workload):
         first, again = (distribution.draw(axes, np.random.default_rng(SEED)) for _ in range(2))
-        for buffer in workload.inputs:
+        for buffer in workload.drawn:
             array, where = first[buffer.name], f"{distribution.name} at {_size(axes)}: {buffer.name}"
             if array.dtype != np.float32:
                 yield f"{where} is {array.dtype}, not float32"
