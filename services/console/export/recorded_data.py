@@ -39,7 +39,7 @@ def buffers_of(workload: Workload) -> tuple[Buffer, ...]:
 
 def is_read(workload: Workload, buffer: Buffer) -> bool:
     """The kernel finds values in it."""
-    return buffer in workload.inputs or bool(getattr(buffer, "in_out", False))
+    return buffer in workload.drawn
 
 
 def read_by(workload: Workload) -> tuple[Buffer, ...]:
@@ -78,7 +78,7 @@ def _case(
 ) -> Case:
     pools = {name: _pool(array, whole=whole) for name, array in distribution.draw(axes, rng).items()}
     inputs = {b.name: np.resize(pools[b.name], b.extent(axes)).astype(np.float32) for b in read_by(workload)}
-    scalars = {**workload.scalars, **getattr(distribution, "scalars", {})}
+    scalars = workload.scalars_of(distribution.name)
     exact = workload.reference(inputs, axes, scalars)
     bound = workload.bound(inputs, axes, scalars, exact)
     content = [_counted(pools[b.name].astype("<f4")) for b in read_by(workload)]
