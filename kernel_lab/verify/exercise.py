@@ -76,7 +76,7 @@ class Exerciser:
 
     def again(self, prepared: Prepared) -> Finding | CouldNot | None:
         """One more call on what lies in the buffers of `prepared`, which was run before; its outputs are not read."""
-        outcome = self.arm.call(self._placed(prepared.draw.axes, prepared.draw.alignment), self.climb.workload.scalars)
+        outcome = self.arm.call(self._placed(prepared.draw.axes, prepared.draw.alignment), prepared.scalars)
         wrong = self._conduct(outcome)
         return wrong and self._blamed(wrong, prepared.draw)
 

@@ -41,7 +41,7 @@ class Distribution:
     draw: Callable[[Axes, np.random.Generator], dict[str, Array]]
     zero_mean: bool
     """Whether the error-class rule applies to draws from it."""
-    scalars: Scalars = field(default_factory=dict)
+    scalars: Scalars = field(default_factory=dict, hash=False)
     """Scalar parameters that its draws are called with in place of the workload's own."""
 
 
