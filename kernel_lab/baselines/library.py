@@ -118,6 +118,15 @@ def _numpy_correct_and_read(inputs: Arrays, outputs: Outputs, scalars: Scalars) 
     np.matmul((q * np.float32(scalars["scale"]))[..., None, :], s, out=outputs["o"][..., None, :])
 
 
+def numpy_kda_prefill(inputs: Arrays, outputs: Outputs, axes: Axes, scalars: Scalars) -> None:
+    """Token by token, batched over heads."""
+    s, o = outputs["s"], outputs["o"]
+    s[...] = inputs["s0"]
+    for t in range(axes["T"]):
+        token = {name: inputs[name][:, t] for name in ("q", "k", "v", "g", "beta")}
+        numpy_kda_decode_inplace(token, {"s": s, "o": o[:, t]}, axes, scalars)
+
+
 def torch_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Batched products over heads; the outer products are added in place."""
     torch = _torch()
@@ -142,7 +151,16 @@ def _torch_correct_and_read(inputs: Arrays, s: Any, o: Any, scale: float) -> Non
     predicted = torch.bmm(keys.transpose(1, 2), flat)
     update = beta.reshape(heads, 1, 1) * (v.reshape(heads, 1, columns) - predicted)
     flat.baddbmm_(keys, update)
-    torch.bmm(scale * q.reshape(heads, 1, rows), flat, out=o.view(heads, 1, columns))
+    o.copy_(torch.bmm(scale * q.reshape(heads, 1, rows), flat).view(o.shape))
+
+
+def torch_kda_prefill(inputs: Arrays, outputs: Outputs, axes: Axes, scalars: Scalars) -> None:
+    """Token by token, batched over heads."""
+    s, o = outputs["s"], outputs["o"]
+    s[...] = inputs["s0"]
+    for t in range(axes["T"]):
+        token = {name: inputs[name][:, t] for name in ("q", "k", "v", "g", "beta")}
+        torch_kda_decode_inplace(token, {"s": s, "o": o[:, t]}, axes, scalars)
 
 
 LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
@@ -162,6 +180,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("kda_decode", "torch"): torch_kda_decode,
     ("kda_decode_inplace", "numpy"): numpy_kda_decode_inplace,
     ("kda_decode_inplace", "torch"): torch_kda_decode_inplace,
+    ("kda_prefill", "numpy"): numpy_kda_prefill,
+    ("kda_prefill", "torch"): torch_kda_prefill,
 }
 """By workload and library."""
 BY_BLAS = frozenset({"gemv"})

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kernel_lab.spaces.gemv.c import SPACE as GEMV_C
 from kernel_lab.spaces.kda_decode.c import SPACE as KDA_DECODE_C
 from kernel_lab.spaces.kda_decode_inplace.c import SPACE as KDA_DECODE_INPLACE_C
+from kernel_lab.spaces.kda_prefill.c import SPACE as KDA_PREFILL_C
 from kernel_lab.spaces.null import null_space
 from kernel_lab.spaces.reduce_sum.c import SPACE as REDUCE_SUM_C
 from kernel_lab.spaces.rms_norm.c import SPACE as RMS_NORM_C
@@ -18,6 +19,7 @@ _REAL = (
     GEMV_C,
     KDA_DECODE_C,
     KDA_DECODE_INPLACE_C,
+    KDA_PREFILL_C,
     REDUCE_SUM_C,
     RMS_NORM_C,
     SILU_MUL_C,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from kernel_lab.workloads.gemv import GEMV
 from kernel_lab.workloads.kda_decode import KDA_DECODE
 from kernel_lab.workloads.kda_decode_inplace import KDA_DECODE_INPLACE
+from kernel_lab.workloads.kda_prefill import KDA_PREFILL
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.rms_norm import RMS_NORM
 from kernel_lab.workloads.silu_mul import SILU_MUL
@@ -21,4 +22,5 @@ WORKLOADS: Mapping[str, Workload] = {
     "gemv": GEMV,
     "kda_decode": KDA_DECODE,
     "kda_decode_inplace": KDA_DECODE_INPLACE,
+    "kda_prefill": KDA_PREFILL,
 }

@@ -17,8 +17,21 @@ from kernel_lab.workloads.kda_recurrence import (
     softplus_gate,
     step,
 )
+from kernel_lab.workloads.relations import alone, negated, permuted, scaled
 from kernel_lab.workloads.windows import F64, over_windows, window_rms
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Relation, Scalars, Windows
+from kernel_lab.workloads.workload import (
+    Array,
+    Arrays,
+    Axes,
+    Buffer,
+    Call,
+    Claim,
+    Distribution,
+    Relation,
+    Scalars,
+    Steps,
+    Windows,
+)
 
 SCALE = float(np.float32(128.0**-0.5))
 """K^-½ of the usual K = 128. It is passed whatever K is: a parameter like any other."""
@@ -31,13 +44,6 @@ normal error of 8 sigma comes once in 10^15."""
 NOISE_SIGMAS = 3.0
 """Chosen: the propagated noise takes each rounding at its largest, so single sums stay within three of it."""
 BOUND_SOURCE = "RMS error ≤ 1e-5·RMS(y64) per head and 64 tokens: verification.md, The bound, KDA"
-RELATIONS = (
-    Relation("value_scaling", "scaling v and the initial state by a power of two scales o and s exactly"),
-    Relation("head_permutation", "permuting heads permutes o and s"),
-    Relation("batch_invariance", "a batch row gives the same result alone as within a batch"),
-    Relation("no_update", "beta = 0 leaves a decayed state, and o reads it"),
-)
-
 Shape = tuple[int, ...]
 Draw = Callable[[Shape, np.random.Generator], F64]
 
@@ -144,6 +150,11 @@ EXACT = Recipe("integers", values=_integers, gate=_open, keys=_one_hot, beta=_sa
 """Every intermediate is an integer of magnitude below 2^24 in any honest order of evaluation."""
 
 
+def _without_update(given: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
+    yield Call({**given, "beta": np.zeros_like(given["beta"])}, axes)
+    return ()
+
+
 @dataclass(frozen=True)
 class Form:
     """One workload's layout: the axes in front of each head's vectors, and what its initial state is called."""
@@ -179,6 +190,47 @@ class Form:
             return {name: np.asarray(array) for name, array in drawn.items()}
 
         return Distribution(recipe.name, draw, recipe.zero_mean, scalars or {})
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """What any kernel of the recurrence keeps; with a time axis also what ties tokens together."""
+        drawn = (*self.vectors, Buffer(self.state, ("B", "H", "K", "V")))
+        linear = ("v", self.state)
+        common = (
+            scaled(linear, ("o", "s"), "scaling v and the initial state by a power of two scales o and s exactly"),
+            negated(linear, ("o", "s"), "negating v and the initial state negates o and s"),
+            permuted("head_permutation", "H", drawn, "permuting heads permutes o and s"),
+            permuted("row_permutation", "K", drawn, "permuting keys, queries, gates and rows of the state permutes s"),
+            alone("B", drawn, "a batch row gives the same result alone as within a batch"),
+            Relation("no_update", "with beta = 0 the state only decays, and o reads it", _without_update),
+        )
+        if "T" not in self.lead:
+            return common
+        return (
+            *common,
+            Relation("state_hand_off", "two parts of the tokens, the state handed on, are each right", self._in_two),
+            Relation("causality", "other last tokens change nothing before them", self._other_last_tokens),
+        )
+
+    def _in_two(self, given: Arrays, axes: Axes, rng: np.random.Generator) -> Steps:
+        """The second part is judged from the state that the first one left."""
+        cut = int(rng.integers(axes["T"] + 1))
+        first = yield Call(self._between(given, 0, cut), {**axes, "T": cut})
+        rest = {**self._between(given, cut, axes["T"]), self.state: first["s"]}
+        yield Call(rest, {**axes, "T": axes["T"] - cut})
+        return ()
+
+    def _other_last_tokens(self, given: Arrays, axes: Axes, rng: np.random.Generator) -> Steps:
+        cut = int(rng.integers(axes["T"] + 1))
+        plain = yield Call(given, axes)
+        changed = {b.name: given[b.name].copy() for b in self.vectors}
+        changed["v"][:, cut:] *= np.float32(-3.0)
+        other = yield Call({**given, **changed}, axes)
+        before = plain["o"][:, :cut]
+        return (Claim("o", other["o"][:, :cut], before, np.asarray(RELATIVE * np.abs(before).max(initial=0.0))),)
+
+    def _between(self, given: Arrays, first: int, past: int) -> dict[str, Array]:
+        return {**given, **{b.name: given[b.name][:, first:past] for b in self.vectors}}
 
     def exact(self) -> Distribution:
         """The exact tier: g = 0, beta 0 or 1, one-hot q and k, scale 1."""

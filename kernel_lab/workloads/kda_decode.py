@@ -72,7 +72,7 @@ KDA_DECODE = Workload(
     flops=kda.flops,
     bytes_read=lambda axes: kda.state_bytes(axes) + kda.vector_bytes(axes)[0],
     bytes_written=lambda axes: kda.state_bytes(axes) + kda.vector_bytes(axes)[1],
-    relations=kda.RELATIONS,
+    relations=_FORM.relations,
     bound_source=kda.BOUND_SOURCE,
     windows=_FORM.windows,
 )

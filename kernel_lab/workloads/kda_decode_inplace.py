@@ -49,7 +49,7 @@ KDA_DECODE_INPLACE = Workload(
     flops=KDA_DECODE.flops,
     bytes_read=KDA_DECODE.bytes_read,
     bytes_written=KDA_DECODE.bytes_written,
-    relations=kda.RELATIONS,
+    relations=_FORM.relations,
     bound_source=kda.BOUND_SOURCE,
     windows=_FORM.windows,
 )
