@@ -39,8 +39,8 @@ def shape_of(b: int, h: int, k: int, v: int) -> Shape:
 SMOKE_AXES: tuple[Axes, ...] = (
     *({"B": b, "H": 2, "K": 5, "V": 17} for b in (0, 1, 2, 3)),
     *({"B": 2, "H": h, "K": 8, "V": 9} for h in (1, 3, 5)),
-    *({"B": 1, "H": 2, "K": k, "V": 19} for k in (1, 2, 7, 15, 16, 17, 31, 65)),
-    *({"B": 1, "H": 2, "K": 6, "V": v} for v in (1, 2, 7, 15, 16, 31, 32, 33, 63, 64, 65, 127, 129)),
+    *({"B": 1, "H": 2, "K": k, "V": 19} for k in (1, 2, 7, 16, 17, 65)),
+    *({"B": 1, "H": 2, "K": 6, "V": v} for v in (1, 2, 7, 16, 31, 33, 64, 65, 129)),
 )
 """Each axis at its least, 1, 2, a prime, and around vectors and tiles."""
 
