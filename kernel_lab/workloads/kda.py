@@ -224,7 +224,7 @@ class Form:
         cut = int(rng.integers(axes["T"] + 1))
         plain = yield Call(given, axes)
         changed = {b.name: given[b.name].copy() for b in self.vectors}
-        changed["v"][:, cut:] *= np.float32(-3.0)
+        changed["v"][:, cut:] = np.multiply(given["v"][:, cut:], np.float32(-3.0))
         other = yield Call({**given, **changed}, axes)
         before = plain["o"][:, :cut]
         return (Claim("o", other["o"][:, :cut], before, np.asarray(RELATIVE * np.abs(before).max(initial=0.0))),)
