@@ -146,6 +146,7 @@ def test_a_worker_on_another_machine_does_its_share_until_it_is_revoked(
     assert len(compiled) == 200
     assert len({fact["source"] for fact in compiled}) == 2
     assert "assay/compiler/box2" in {fact["source"] for fact in compiled}
+    assert home.json("events", "verify")["intact"] is True, "what it stated is signed with a key of this factory"
 
     (ready,) = [line for line in worker.said() if line["message"] == "ready"]
     assert ready["routes"][1:] == ["null"]
