@@ -20,8 +20,8 @@ def strange(known: Set[str], spoken: Set[str]) -> str | None:
     unknown = sorted(spoken - known)
     if not unknown:
         return None
-    versions = {name: int(version) for name, version in map(_parted, known)}
-    older = [type_ for type_ in unknown if versions.get(_parted(type_)[0], 0) > int(_parted(type_)[1])]
+    newest = dict(sorted(map(_parted, known)))
+    older = [type_ for type_ in unknown if newest.get(_parted(type_)[0], 0) > _parted(type_)[1]]
     if older:
         return f"this copy is older than its factory, which no longer speaks {', '.join(older)}: update it"
     if not known:
@@ -29,7 +29,7 @@ def strange(known: Set[str], spoken: Set[str]) -> str | None:
     return f"this copy is newer than its factory, which does not speak {', '.join(unknown)}: update the factory first"
 
 
-def _parted(type_: str) -> tuple[str, str]:
+def _parted(type_: str) -> tuple[str, int]:
     """`candidate.compiled.v1` as its name and its version."""
     name, _, version = type_.rpartition(".v")
-    return name, version
+    return name, int(version)

@@ -228,9 +228,13 @@ def test_a_copy_of_this_version_speaks_the_language_of_its_factory(service: str)
             "newer than its factory.*candidate.verified.v1.*factory first",
         ),
         (frozenset(FACTS) - {"candidate.verified.v1"} | {"candidate.verified.v2"}, "older than its factory.*update it"),
+        (
+            frozenset(FACTS) - {"candidate.verified.v1"} | {"candidate.verified.v9", "candidate.verified.v10"},
+            "older than its factory.*update it",
+        ),
         (frozenset[str](), "does not say which facts it speaks"),
     ],
-    ids=["a-newer-copy", "an-older-copy", "an-ancient-factory"],
+    ids=["a-newer-copy", "an-older-copy", "a-much-older-copy", "an-ancient-factory"],
 )
 def test_a_copy_of_another_version_is_told_which_side_to_update(known: frozenset[str], words: str) -> None:
     problem = strange(known, spoken("verifier"))
