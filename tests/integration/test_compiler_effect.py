@@ -7,13 +7,16 @@ import pytest
 
 from kernel_lab.machine import machine_class
 from kernel_lab.spaces import SPACES
-from schemas.enums import Language, Reason
+from schemas.enums import JudgedAs, Language, Reason
+from schemas.goal import Shape
 from schemas.work import Kernel
 from services.compiler.core import Compile, Compiled, Refused
 from services.compiler.work import open_effect
 from services.proposer.portfolio import Proposed, propose
 from services.runtime.artifacts import ArtifactStore
 from services.runtime.settings import Settings
+from services.verifier.core import Verify
+from services.verifier.work import open_effect as open_verifier
 from tests.search_spaces import brief
 from tests.search_story import goal, kernel, task
 
@@ -68,3 +71,19 @@ def test_a_null_kernel_needs_no_compiler(settings: Settings) -> None:
     outcome = open_effect(settings)(Compile(null, "rms_norm", MACHINE))
     assert isinstance(outcome, Compiled)
     assert outcome.build.toolchain == "null"
+
+
+def test_another_machines_verifier_builds_a_candidate_again_to_the_same_bytes_or_gives_no_verdict(
+    tmp_path: Path,
+) -> None:
+    """The artifact store of a joined worker is its own: it has the fact, and not the object."""
+    made_by, judged_by = Settings(data_dir=tmp_path / "home"), Settings(data_dir=tmp_path / "away")
+    compiled = open_effect(made_by)(Compile(proposed("rms_norm"), "rms_norm", MACHINE))
+    assert isinstance(compiled, Compiled)
+    judge = open_verifier(judged_by)
+    here = task(machine=MACHINE, workload="rms_norm", shapes=(Shape(axes={"T": 3, "H": 64}),))
+    assert judge(Verify(compiled.build, here)).verdict is JudgedAs.VERIFIED
+    stranger = compiled.build.object.model_copy(update={"sha256": "0" * 64})
+    refused = judge(Verify(compiled.build.model_copy(update={"object": stranger}), here))
+    assert refused.verdict is JudgedAs.NO_VERDICT
+    assert "does not rebuild it" in (refused.message or "")
