@@ -61,7 +61,7 @@ class Hosted:
 async def hosted(name: str, settings: Settings) -> AsyncIterator[Hosted]:
     """Connected, its key stated, listening for signals, with `/metrics`, `/livez` and `/readyz` served; all closed at
     the end. Raises Misconfigured when the signing key is damaged or another service's."""
-    key = _signing_key(name, settings)
+    key = signing_key_of(name, settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -105,7 +105,9 @@ def _explained(bus: Bus, settings: Settings) -> Iterator[None]:
         raise NotAllowed(refusal(settings))
 
 
-def _signing_key(name: str, settings: Settings) -> ServiceKey | None:
+def signing_key_of(name: str, settings: Settings) -> ServiceKey | None:
+    """What service `name` signs with; None, which is logged, when it was given nothing. Raises Misconfigured when the
+    key is damaged or another service's."""
     key = _read_key(settings)
     if key is None:
         log.warning("what this service states is unsigned: ASSAY_SIGNING_KEY is not set")

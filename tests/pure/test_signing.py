@@ -9,13 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.bootstrap.keys import BOOTSTRAP_KEY, bootstrap_keys, issue_key, key_file, known_fingerprint
+from infra.bootstrap.workers import admitted
+from schemas.certificate import fingerprint
 from schemas.envelope import Message
 from schemas.events import KeyCertified
 from schemas.faults import Misconfigured
 from schemas.framing import SIGNATURE, frame, signed_bytes, unframe
+from services.console.commands.credentials import create
 from services.evidence.identities import ANSWERS
 from services.evidence.provenance import service_of
+from services.runtime.process import signing_key_of
 from services.runtime.routes import OUTPUTS
+from services.runtime.settings import Settings
 from services.runtime.signing import BootstrapKey, ServiceKey, certificate_holds, signature_holds
 from tests.fixtures.facts import story, with_body, with_headers
 from tests.fixtures.signed import BOOTSTRAP, keys
@@ -138,6 +143,38 @@ def test_a_key_for_another_machine_is_certified_by_the_same_bootstrap_key(tmp_pa
 )
 def test_a_source_names_its_service(source: str | None, service: str) -> None:
     assert service_of(source) == service
+
+
+def test_a_joined_worker_finds_its_key_in_the_credentials_that_were_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nats").mkdir()
+    found = bootstrap_keys(tmp_path / "keys", tuple(OUTPUTS), NOW)
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path))
+    create("compiler", "box2", tmp_path / "box2.creds")
+    settings = Settings(nats_creds=tmp_path / "box2.creds", data_dir=tmp_path / "elsewhere")
+    key = signing_key_of("compiler", settings)
+    assert key is not None
+    assert fingerprint(key.certificate.issuer) == found
+    assert key.fingerprint != ServiceKey.read(key_file(tmp_path / "keys", "compiler")).fingerprint
+    with pytest.raises(Misconfigured, match="has the key of compiler"):
+        signing_key_of("verifier", settings)
+
+
+def test_a_worker_is_not_admitted_without_a_key_to_give_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nats").mkdir()
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path))
+    with pytest.raises(Misconfigured, match="only the bootstrap key certifies"):
+        create("compiler", "box2", tmp_path / "box2.creds")
+    assert not (tmp_path / "box2.creds").exists()
+    assert admitted(tmp_path / "nats") == ()
+
+
+def test_a_service_that_was_given_no_key_signs_nothing(tmp_path: Path) -> None:
+    assert signing_key_of("compiler", Settings(data_dir=tmp_path)) is None
+    of_nats = tmp_path / "x.creds"
+    of_nats.write_text("-----BEGIN NATS USER JWT-----\n")
+    assert signing_key_of("compiler", Settings(data_dir=tmp_path, nats_creds=of_nats)) is None
 
 
 def test_every_service_may_state_its_certificate() -> None:
