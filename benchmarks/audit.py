@@ -23,7 +23,7 @@ from services.evidence.postgres_log import PostgresLog
 from services.evidence.verify import Trust, verify
 from services.runtime.signing import signature_holds
 from tests.fixtures.facts import incoming
-from tests.fixtures.signed import BOOTSTRAP, keys, signed_story, stating
+from tests.fixtures.signed import TRUSTED, keys, signed_story, stating
 
 CANDIDATES_A_GOAL = 100
 GOALS = 60
@@ -65,8 +65,8 @@ async def _in_postgres(messages: tuple[Message, ...], say: Say) -> tuple[Audited
         for start in range(0, len(batch), BATCH):
             await log.append(batch[start : start + BATCH])
         say("verifying the chain, then everything")
-        chain = await _timed(log, Trust(BOOTSTRAP.fingerprint, chain_only=True))
-        return chain, await _timed(log, Trust(BOOTSTRAP.fingerprint))
+        chain = await _timed(log, Trust(TRUSTED, chain_only=True))
+        return chain, await _timed(log, Trust(TRUSTED))
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """The keys of a factory: one bootstrap key that certifies one signing key per service. Idempotent; every mode runs it.
 
 bootstrap.key            the secret that certifies; may be moved to a safe once every service has its key
-bootstrap.fingerprint    what an auditor gets out of band
+bootstrap.fingerprint    what an auditor gets out of band; further lines name keys that were replaced
 <service>.key            secret and certificate of one service: all that it needs
 """
 
@@ -28,7 +28,8 @@ def bootstrap_keys(folder: Path, services: Sequence[str], now: datetime) -> str:
         if missing:
             _issue_missing(folder, missing, now)
         found = _common_issuer(folder, services)
-        (folder / FINGERPRINT).write_text(f"{found}\n", encoding="utf-8")
+        former = [one for one in known_fingerprints(folder) if one != found]
+        (folder / FINGERPRINT).write_text("\n".join((found, *former, "")), encoding="utf-8")
     except OSError as error:
         raise Misconfigured(f"{folder}: {error.strerror}; the factory's keys must be there and be writable") from error
     return found
@@ -46,10 +47,15 @@ def issue_key(folder: Path, service: str, now: datetime) -> ServiceKey:
 
 def known_fingerprint(folder: Path) -> str | None:
     """The bootstrap key's fingerprint as this folder has it; None where no factory was bootstrapped."""
+    return next(iter(known_fingerprints(folder)), None)
+
+
+def known_fingerprints(folder: Path) -> tuple[str, ...]:
+    """The bootstrap key's, then those of keys before it, as far as somebody wrote them there."""
     try:
-        return (folder / FINGERPRINT).read_text(encoding="utf-8").strip() or None
+        return tuple((folder / FINGERPRINT).read_text(encoding="utf-8").split())
     except OSError:
-        return None
+        return ()
 
 
 def key_file(folder: Path, service: str) -> Path:

@@ -2,9 +2,10 @@
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from infra.bootstrap.keys import known_fingerprint
+from infra.bootstrap.keys import known_fingerprint, known_fingerprints
 from schemas.certificate import FINGERPRINT_CHARACTERS
 from schemas.faults import Misconfigured
 from services.evidence import checkpoints
@@ -16,7 +17,7 @@ FINGERPRINT = re.compile(rf"[0-9a-f]{{{FINGERPRINT_CHARACTERS}}}")
 
 def trust_of(
     settings: Settings,
-    bootstrap_key: str | None = None,
+    bootstrap_keys: Sequence[str] = (),
     folder: Path | None = None,
     *,
     chain_only: bool = False,
@@ -24,14 +25,19 @@ def trust_of(
 ) -> Trust:
     """The key and the checkpoints to judge by. Not `own`: the log is another factory's, and this data folder says
     nothing about it. Raises Misconfigured for what is no fingerprint or no folder."""
-    key = _fingerprint(bootstrap_key) if bootstrap_key else (own_fingerprint(settings) if own else None)
+    keys = frozenset(map(_fingerprint, bootstrap_keys)) or (own_fingerprints(settings) if own else frozenset())
     found = checkpoints.read(folder) if folder else (_own_checkpoints(settings) if own else ())
-    return Trust(key, found, chain_only)
+    return Trust(keys, found, chain_only)
 
 
 def own_fingerprint(settings: Settings) -> str | None:
     """The bootstrap key's, as this data folder has it; None for a factory elsewhere."""
     return None if _is_elsewhere() else known_fingerprint(settings.keys)
+
+
+def own_fingerprints(settings: Settings) -> frozenset[str]:
+    """The same, with those of keys before it that this data folder still names."""
+    return frozenset() if _is_elsewhere() else frozenset(known_fingerprints(settings.keys))
 
 
 def _own_checkpoints(settings: Settings) -> tuple[checkpoints.Found, ...]:

@@ -23,7 +23,7 @@ def verification_record(done: Verification) -> dict[str, Any]:
         "imported": done.foreign,
         "signed": done.signed,
         "unsigned": done.unsigned,
-        "bootstrap_key": done.bootstrap_key,
+        "bootstrap_keys": list(done.bootstrap_keys),
         "checkpoints": done.checkpoints,
         "head": {"position": done.head.position, "hash": done.head.hash.hex()},
         "first_break": {"position": found.position, "kind": found.kind, "message": found.message} if found else None,
@@ -43,6 +43,7 @@ def verification_text(done: Verification) -> str:
 
 
 def _provenance(done: Verification) -> str:
-    key = f"under bootstrap key {done.bootstrap_key}" if done.bootstrap_key else "no key certified"
+    names = " and ".join(done.bootstrap_keys)
+    key = f"under bootstrap key {names}" if names else "no key certified"
     agreeing = f"{done.checkpoints} checkpoints agree" if done.checkpoints else "no checkpoint to compare with"
     return f"{done.signed} facts signed, {done.unsigned} unsigned, {key}; {agreeing}"

@@ -23,9 +23,9 @@ class Attribution:
     """Why the signature proves nothing, where there is one that does not hold."""
 
 
-async def attribution(log: Log, position: int, bootstrap_key: str | None = None) -> Attribution:
+async def attribution(log: Log, position: int, bootstrap_keys: frozenset[str] = frozenset()) -> Attribution:
     """Of the row at `position`, judged by the certificates before it. Raises LookupError when it is not there."""
-    provenance = Provenance(bootstrap_key)
+    provenance = Provenance(bootstrap_keys)
     async for certified in log.read(upto=position - 1, types=(KeyCertified,)):
         known = await _row(log, certified.position)
         provenance.follow(known, unframe(known.raw))
@@ -36,7 +36,7 @@ async def attribution(log: Log, position: int, bootstrap_key: str | None = None)
     key = message.headers.get(SIGNATURE_KEY)
     if wrong or provenance.signed == before:
         return Attribution(UNSIGNED, key, None, wrong)
-    return Attribution(service_of(row.source), key, provenance.anchor)
+    return Attribution(service_of(row.source), key, provenance.issuer_of(key))
 
 
 async def _row(log: Log, position: int) -> Row:

@@ -40,7 +40,7 @@ async def audit(home: PostgresLog, progress: Progress = unwatched, trust: Trust 
 
 def _trust_in(trust: Trust, origin: str) -> Trust:
     about = tuple(one for one in trust.checkpoints if one.checkpoint.origin == origin)
-    return Trust(None, about, trust.chain_only)
+    return Trust(frozenset(), about, trust.chain_only)
 
 
 def _accounted(own: Verification, copied: int) -> Verification:

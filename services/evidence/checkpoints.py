@@ -101,14 +101,14 @@ def read(folder: Path) -> tuple[Found, ...]:
     return tuple(sorted(found, key=lambda one: one.checkpoint.position))
 
 
-def objection(checkpoint: Checkpoint, bootstrap_key: str | None) -> str | None:
-    """Why the checkpoint proves nothing; None when a certified librarian signed it."""
+def objection(checkpoint: Checkpoint, bootstrap_keys: frozenset[str]) -> str | None:
+    """Why the checkpoint proves nothing; None when a librarian signed it whom one of `bootstrap_keys` certified."""
     certificate = checkpoint.certificate
     if not certificate_holds(certificate):
         return f"the certificate of its key {certificate.fingerprint} was not signed by its issuer"
-    if bootstrap_key is not None and fingerprint(certificate.issuer) != bootstrap_key:
-        key = certificate.fingerprint
-        return f"it was signed by an unknown key: bootstrap key {bootstrap_key} never certified {key}"
+    if bootstrap_keys and fingerprint(certificate.issuer) not in bootstrap_keys:
+        known = " or ".join(sorted(bootstrap_keys))
+        return f"it was signed by an unknown key: bootstrap key {known} never certified {certificate.fingerprint}"
     if certificate.service != LIBRARIAN:
         return f"it was signed by {certificate.service}, and only the librarian writes checkpoints"
     if not signature_holds(certificate.public_key, checkpoint.statement, checkpoint.signature):

@@ -29,12 +29,13 @@ class _Unsigned:
 class Provenance:
     """A walk's knowledge of keys: small, for there are few."""
 
-    def __init__(self, bootstrap_key: str | None) -> None:
-        self.anchor = bootstrap_key
-        """The fingerprint that the auditor brought; else the first issuer that the log names, which proves less."""
+    def __init__(self, bootstrap_keys: frozenset[str]) -> None:
+        self.issuers: tuple[str, ...] = ()
+        """Bootstrap keys that certified, the newest last: of those that the auditor brought, else the first that the
+        log names, which proves less."""
         self.signed = 0
         self.unsigned = 0
-        self._brought = bootstrap_key is not None
+        self._brought = bootstrap_keys
         self._keys: dict[str, Certificate] = {}
         self._certified: set[str] = set()
         self._unsigned: dict[str, _Unsigned] = {}
@@ -54,6 +55,11 @@ class Provenance:
         self.signed += wrong is None
         return wrong
 
+    def issuer_of(self, key: str | None) -> str | None:
+        """Which bootstrap key certified the key of that fingerprint."""
+        certificate = self._keys.get(key or "")
+        return fingerprint(certificate.issuer) if certificate else None
+
     def end(self) -> tuple[int, str] | None:
         """A service that stated things and never had a key, when the auditor brought the key that certifies."""
         if not self._brought:
@@ -62,7 +68,8 @@ class Provenance:
         if not nameless:
             return None
         service, stated = min(nameless.items(), key=lambda one: one[1].first)
-        return stated.first, f"{service} states this unsigned, and bootstrap key {self.anchor} certified no key of it"
+        brought = " and ".join(sorted(self._brought))
+        return stated.first, f"{service} states this unsigned, and bootstrap key {brought} certified no key of it"
 
     def _learn(self, message: Message) -> str | None:
         try:
@@ -72,10 +79,12 @@ class Provenance:
         issuer = fingerprint(certificate.issuer)
         if not certificate_holds(certificate):
             return f"the certificate of {certificate.service} was not signed by its issuer {issuer}"
-        if self.anchor is None:
-            self.anchor = issuer
-        if issuer != self.anchor:
-            return f"the key of {certificate.service} was certified by {issuer}, not by bootstrap key {self.anchor}"
+        trusted = self._brought or frozenset(self.issuers or (issuer,))
+        if issuer not in trusted:
+            known = " or ".join(sorted(trusted))
+            return f"the key of {certificate.service} was certified by {issuer}, not by bootstrap key {known}"
+        if issuer not in self.issuers:
+            self.issuers += (issuer,)
         return self._keep(certificate)
 
     def _keep(self, certificate: Certificate) -> str | None:

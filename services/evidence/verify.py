@@ -29,8 +29,9 @@ ANSWERS_TO_REQUESTS = frozenset({"goal.accepted", "goal.refused", "goal.steered"
 class Trust:
     """What the auditor brings along."""
 
-    bootstrap_key: str | None = None
-    """The fingerprint of the key that certifies. Without it a log that was signed anew by somebody else looks sound."""
+    bootstrap_keys: frozenset[str] = frozenset()
+    """Fingerprints of the keys that certify: one, and those before it where it was replaced. Without any, a log that
+    was signed anew by somebody else looks sound."""
     checkpoints: tuple[Found, ...] = ()
     """Without them a cut tail, or a history rewritten by whoever holds the keys, looks sound."""
     chain_only: bool = False
@@ -59,8 +60,8 @@ class Verification:
     """Terminal facts about settled candidates: recorded, counted by no fold."""
     signed: int
     unsigned: int
-    bootstrap_key: str | None
-    """The key that every certificate was judged by: the auditor's, or the first one that the log names."""
+    bootstrap_keys: tuple[str, ...]
+    """Those that certified, the newest last: among the auditor's, or the first one that the log names."""
     checkpoints: int
     """Signed checkpoints that agree."""
     head: Head
@@ -106,7 +107,7 @@ class _Walk:
         self._ids: set[int] = set()
         self._succession = Succession(duplicates)
         self._paths = Paths()
-        self._provenance = Provenance(trust.bootstrap_key)
+        self._provenance = Provenance(trust.bootstrap_keys)
         self._checkpoints = checkpoints.by_position(trust.checkpoints, origin)
         self._agreed = 0
         self._rows, self._foreign, self._unparseable = 0, 0, 0
@@ -115,7 +116,7 @@ class _Walk:
         """Every checkpoint is about a log that is known here, and a certified librarian signed those about this one."""
         for one in self._trust.checkpoints:
             own = one.checkpoint.origin == self._origin
-            wrong = checkpoints.objection(one.checkpoint, self._trust.bootstrap_key if own else None)
+            wrong = checkpoints.objection(one.checkpoint, self._trust.bootstrap_keys if own else frozenset())
             if wrong:
                 return Break(one.checkpoint.position, BreakKind.CHECKPOINT, f"{one.path.name}: {wrong}")
         strangers = checkpoints.origins(self._trust.checkpoints) - self._known_origins
@@ -165,7 +166,7 @@ class _Walk:
             late=self._paths.late,
             signed=self._provenance.signed,
             unsigned=self._provenance.unsigned,
-            bootstrap_key=self._provenance.anchor,
+            bootstrap_keys=self._provenance.issuers,
             checkpoints=self._agreed,
             head=head,
             first_break=found,

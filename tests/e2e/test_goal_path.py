@@ -32,7 +32,7 @@ def test_a_goal_from_the_command_line_ends_with_a_champion_and_a_verified_log(fa
     assert sum(fact["type"] == "candidate.proposed.v1" for fact in facts) == 200
     verified = factory.json("events", "verify")
     assert (verified["intact"], verified["unsigned"]) == (True, 0)
-    assert verified["bootstrap_key"] == factory.json("status")["bootstrap_key"]
+    assert verified["bootstrap_keys"] == [factory.json("status")["bootstrap_key"]]
     assert verified["checkpoints"] >= 1, "the champion was attested"
     champion = factory.json("champion", "show", "g1")
     assert champion["comparison"]["kind"] == "hold_out"

@@ -25,13 +25,13 @@ from services.evidence.postgres_log import PostgresLog
 from services.evidence.verify import Trust, verify
 from tests.fixtures.facts import BEGIN, incoming, ticking, with_body
 from tests.fixtures.postgres import Database
-from tests.fixtures.signed import BOOTSTRAP, signed_story
+from tests.fixtures.signed import TRUSTED, signed_story
 
 ORIGIN = "11111111-1111-4111-8111-111111111111"
 HISTORY = signed_story("g1", "g2", candidates=3)
 UNTEXT = Message("assay.fact.x", {"ce-id": "é", "signature": "x"}, b"\xff\x00")
 """No fact and no text: it still travels byte for byte."""
-TRUST = Trust(BOOTSTRAP.fingerprint)
+TRUST = Trust(TRUSTED)
 
 
 async def other_log(messages: Iterable[Message] = (*HISTORY, UNTEXT, HISTORY[3])) -> MemoryLog:

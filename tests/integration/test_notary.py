@@ -12,7 +12,7 @@ from services.evidence.memory_log import MemoryLog
 from services.evidence.verify import Trust, verify
 from services.librarian.notary import Notary
 from tests.fixtures.facts import BEGIN, incoming
-from tests.fixtures.signed import BOOTSTRAP, STRANGER, certificates, keys, signed_story
+from tests.fixtures.signed import STRANGER, TRUSTED, certificates, keys, signed_story
 
 NEVER_S = 3600.0
 MOMENT = BEGIN.replace(hour=1)
@@ -82,7 +82,7 @@ async def test_what_was_written_down_is_what_verify_compares_with(tmp_path: Path
     await grown(log, by=10)
     await notary(tmp_path).attest(log)
     await grown(log)
-    found = await verify(log, trust=Trust(BOOTSTRAP.fingerprint, checkpoints.read(tmp_path)))
+    found = await verify(log, trust=Trust(TRUSTED, checkpoints.read(tmp_path)))
     assert found.first_break is None
     assert found.checkpoints == 1
 
@@ -100,7 +100,7 @@ async def test_a_checkpoint_signed_by_an_unknown_key_proves_nothing(tmp_path: Pa
     await log.append(incoming(certificates()))
     strange = checkpoints.make(keys(STRANGER)["librarian"], await log.origin(), await log.head(), BEGIN)
     checkpoints.write(tmp_path, strange)
-    found = (await verify(log, trust=Trust(BOOTSTRAP.fingerprint, checkpoints.read(tmp_path)))).first_break
+    found = (await verify(log, trust=Trust(TRUSTED, checkpoints.read(tmp_path)))).first_break
     assert found is not None
     assert "unknown key" in found.message
 
@@ -110,7 +110,7 @@ async def test_only_a_librarians_checkpoint_counts(tmp_path: Path) -> None:
     await grown(log)
     checkpoints.write(tmp_path, checkpoints.make(keys()["compiler"], await log.origin(), await log.head(), BEGIN))
     (found,) = checkpoints.read(tmp_path)
-    assert "only the librarian" in str(checkpoints.objection(found.checkpoint, BOOTSTRAP.fingerprint))
+    assert "only the librarian" in str(checkpoints.objection(found.checkpoint, TRUSTED))
 
 
 @pytest.mark.parametrize("field", ["position", "hash", "origin", "epoch", "stream_seq", "at"])
@@ -125,8 +125,8 @@ async def test_an_edited_checkpoint_proves_nothing(tmp_path: Path, field: str) -
         "at": BEGIN.replace(hour=1),
     }
     edited = found.checkpoint.model_copy(update={field: other[field]})
-    assert "signature" in str(checkpoints.objection(edited, BOOTSTRAP.fingerprint))
-    assert checkpoints.objection(found.checkpoint, BOOTSTRAP.fingerprint) is None
+    assert "signature" in str(checkpoints.objection(edited, TRUSTED))
+    assert checkpoints.objection(found.checkpoint, TRUSTED) is None
 
 
 async def test_a_damaged_checkpoint_is_broken_evidence_and_a_newer_one_asks_for_an_upgrade(tmp_path: Path) -> None:

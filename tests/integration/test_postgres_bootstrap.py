@@ -13,7 +13,7 @@ from services.evidence.postgres_log import SCHEMA_VERSION, PostgresLog, connect_
 from services.evidence.verify import Trust, verify
 from tests.fixtures.facts import incoming, story
 from tests.fixtures.postgres import Database
-from tests.fixtures.signed import BOOTSTRAP, older_story, signed_story
+from tests.fixtures.signed import TRUSTED, older_story, signed_story
 
 
 def test_the_code_knows_the_newest_schema() -> None:
@@ -63,7 +63,7 @@ async def test_a_log_that_the_first_version_wrote_is_moved_forward_and_verifies(
     log = await connect_log(postgres_server.dsn(RECORDER_ROLE, "assay_old"))
     assert await log.head() == recorded.head
     await log.append(incoming(signed_story("g2"), first_seq=len(earlier) + 1))
-    found = await verify(log, trust=Trust(BOOTSTRAP.fingerprint))
+    found = await verify(log, trust=Trust(TRUSTED))
     await log.close()
     assert found.first_break is None
     assert (found.unsigned, found.signed) == (len(earlier), len(signed_story("g2")))

@@ -15,7 +15,7 @@ from services.evidence.verify import Trust, Verification, verify
 from tests.fixtures.facts import BEGIN, incoming, story, with_body, with_headers
 from tests.fixtures.forgery import recorded_rows, replace_history, rewritten
 from tests.fixtures.postgres import Database
-from tests.fixtures.signed import BOOTSTRAP, STRANGER, keys, older_story, resigned, signed_story, unsigned
+from tests.fixtures.signed import BOOTSTRAP, STRANGER, TRUSTED, keys, older_story, resigned, signed_story, unsigned
 
 HISTORY = signed_story("g1", "g2", candidates=3)
 LAST = len(HISTORY)
@@ -93,9 +93,9 @@ async def test_a_signed_history_holds_and_everything_in_it_is_attributed(
     database: Database, postgres_log: PostgresLog
 ) -> None:
     await postgres_log.append(incoming(HISTORY))
-    found = await judged(database, Trust(BOOTSTRAP.fingerprint))
+    found = await judged(database, Trust(TRUSTED))
     assert found.first_break is None
-    assert (found.signed, found.unsigned, found.bootstrap_key) == (LAST, 0, BOOTSTRAP.fingerprint)
+    assert (found.signed, found.unsigned, found.bootstrap_keys) == (LAST, 0, (BOOTSTRAP.fingerprint,))
 
 
 @pytest.mark.parametrize(("edit", "position"), FORGERIES.values(), ids=FORGERIES.keys())
@@ -105,7 +105,7 @@ async def test_a_forgery_with_a_fitting_chain_is_found_by_its_signature(
     await postgres_log.append(incoming(HISTORY))
     rows = await recorded_rows(database)
     await replace_history(database, rewritten(rows, edit(list(HISTORY))))
-    found = (await judged(database, Trust(BOOTSTRAP.fingerprint))).first_break
+    found = (await judged(database, Trust(TRUSTED))).first_break
     assert found is not None
     assert (found.position, found.kind) == (position, BreakKind.SIGNATURE), found.message
 
@@ -115,9 +115,23 @@ async def test_facts_from_before_there_were_keys_stay_unsigned_and_are_counted(
 ) -> None:
     earlier = older_story("old")
     await postgres_log.append(incoming([*earlier, *HISTORY]))
-    found = await judged(database, Trust(BOOTSTRAP.fingerprint))
+    found = await judged(database, Trust(TRUSTED))
     assert found.first_break is None
     assert (found.signed, found.unsigned) == (LAST, len(earlier))
+
+
+async def test_a_bootstrap_key_that_was_replaced_is_brought_along_with_the_new_one(
+    database: Database, postgres_log: PostgresLog
+) -> None:
+    later = signed_story("g3", bootstrap=STRANGER)
+    await postgres_log.append(incoming([*HISTORY, *later]))
+    found = await judged(database, Trust(TRUSTED | {STRANGER.fingerprint}))
+    assert found.first_break is None
+    assert found.bootstrap_keys == (BOOTSTRAP.fingerprint, STRANGER.fingerprint)
+    for one_only in (TRUSTED, frozenset({STRANGER.fingerprint})):
+        broken = (await judged(database, Trust(one_only))).first_break
+        assert broken is not None
+        assert broken.kind is BreakKind.SIGNATURE
 
 
 async def test_a_log_without_any_key_holds_but_not_for_an_auditor_who_brought_one(
@@ -126,7 +140,7 @@ async def test_a_log_without_any_key_holds_but_not_for_an_auditor_who_brought_on
     await postgres_log.append(incoming(story("g1")))
     plain = await judged(database, Trust())
     assert (plain.first_break, plain.signed, plain.unsigned) == (None, 0, len(story("g1")))
-    found = (await judged(database, Trust(BOOTSTRAP.fingerprint))).first_break
+    found = (await judged(database, Trust(TRUSTED))).first_break
     assert found is not None
     assert (found.position, found.kind) == (1, BreakKind.SIGNATURE)
 
@@ -169,7 +183,7 @@ async def test_history_rewritten_by_whoever_needs_no_signature_is_found_by_a_che
     trust = await checkpointed(postgres_log, tmp_path)
     assert (await judged(database, trust)).checkpoints == 1
     await replace_history(database, edit(await recorded_rows(database)))
-    assert (await judged(database, Trust(BOOTSTRAP.fingerprint))).holds
+    assert (await judged(database, Trust(TRUSTED))).holds
     found = (await judged(database, trust)).first_break
     assert found is not None
     assert (found.position, found.kind) == (position, BreakKind.CHECKPOINT), found.message
@@ -203,4 +217,4 @@ async def checkpointed(log: PostgresLog, folder: Path) -> Trust:
     """What an auditor has who kept a checkpoint of the log as it is now."""
     made = checkpoints.make(keys()["librarian"], await log.origin(), await log.head(), BEGIN)
     checkpoints.write(folder, made)
-    return Trust(BOOTSTRAP.fingerprint, checkpoints.read(folder))
+    return Trust(TRUSTED, checkpoints.read(folder))

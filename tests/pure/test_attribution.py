@@ -5,20 +5,20 @@ import pytest
 from services.evidence.attribution import UNSIGNED, Attribution, attribution
 from services.evidence.memory_log import MemoryLog
 from tests.fixtures.facts import incoming, story, with_body, with_headers
-from tests.fixtures.signed import BOOTSTRAP, STRANGER, keys, resigned, signed_story
+from tests.fixtures.signed import BOOTSTRAP, STRANGER, TRUSTED, keys, resigned, signed_story
 
 HISTORY = signed_story("g1")
 COMPILED = 9
 
 
-async def of(message: object = None, position: int = COMPILED, key: str | None = BOOTSTRAP.fingerprint) -> Attribution:
+async def of(message: object = None, position: int = COMPILED, trusted: frozenset[str] = TRUSTED) -> Attribution:
     """The attribution of the fact at `position`, with `message` in its place."""
     messages = list(HISTORY)
     if message is not None:
         messages[position - 1] = message  # type: ignore[call-overload]
     log = MemoryLog()
     await log.append(incoming(messages))
-    return await attribution(log, position, key)
+    return await attribution(log, position, trusted)
 
 
 async def test_a_signed_fact_is_its_services_word() -> None:

@@ -14,7 +14,7 @@ from services.evidence.memory_log import MemoryLog
 from services.evidence.parquet import ParquetFile
 from services.evidence.verify import Trust, verify
 from tests.fixtures.facts import BEGIN, incoming
-from tests.fixtures.signed import BOOTSTRAP, signed_story
+from tests.fixtures.signed import TRUSTED, signed_story
 
 needs_pyarrow = pytest.mark.skipif(
     importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed: pip install 'assay[parquet]'"
@@ -49,7 +49,7 @@ async def test_a_log_comes_back_from_parquet_whole_and_verifies(tmp_path: Path) 
     log = await written(tmp_path / "log.parquet")
     file = ExportFile(tmp_path / "log.parquet")
     assert [row.raw async for row in file.rows()] == [row.raw async for row in log.rows()]
-    found = await verify(file, trust=Trust(BOOTSTRAP.fingerprint))
+    found = await verify(file, trust=Trust(TRUSTED))
     assert found.first_break is None
     assert found.head == await log.head()
 

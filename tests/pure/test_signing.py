@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.bootstrap.keys import BOOTSTRAP_KEY, bootstrap_keys, issue_key, key_file, known_fingerprint
+from infra.bootstrap.keys import (
+    BOOTSTRAP_KEY,
+    FINGERPRINT,
+    bootstrap_keys,
+    issue_key,
+    key_file,
+    known_fingerprint,
+    known_fingerprints,
+)
 from infra.bootstrap.workers import admitted
 from schemas.certificate import fingerprint
 from schemas.envelope import Message
@@ -110,6 +118,15 @@ def test_bootstrapping_keys_twice_changes_nothing(tmp_path: Path) -> None:
     assert bootstrap_keys(tmp_path / "keys", SERVICES, NOW) == first == known_fingerprint(tmp_path / "keys")
     assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
     assert {ServiceKey.read(key_file(tmp_path / "keys", one)).certificate.service for one in SERVICES} == set(SERVICES)
+
+
+def test_a_replaced_bootstrap_key_stays_named_where_somebody_wrote_it(tmp_path: Path) -> None:
+    former = bootstrap_keys(tmp_path / "old", SERVICES, NOW)
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / FINGERPRINT).write_text(f"{former}\n")
+    found = bootstrap_keys(tmp_path / "keys", SERVICES, NOW)
+    assert known_fingerprint(tmp_path / "keys") == found
+    assert known_fingerprints(tmp_path / "keys") == (found, former)
 
 
 def test_the_bootstrap_key_may_be_kept_in_a_safe_once_every_service_has_its_key(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from services.console.output import (
     say,
     stdout,
 )
-from services.console.trust import own_fingerprint, trust_of
+from services.console.trust import own_fingerprints, trust_of
 from services.console.verification import verification_record, verification_text
 from services.evidence.attribution import attribution
 from services.evidence.audit import audit
@@ -179,8 +179,8 @@ def show(
     async def run() -> None:
         async with open_log(settings, origin) as log:
             found = await get(log, parse_id(event_id))
-            key = None if origin else own_fingerprint(settings)
-            record = record_of(found) | {"stated": asdict(await attribution(log, found.position, key))}
+            keys = frozenset() if origin else own_fingerprints(settings)
+            record = record_of(found) | {"stated": asdict(await attribution(log, found.position, keys))}
             emit_record(record, output, lambda: print(json.dumps(record, indent=2, ensure_ascii=False)))
 
     asyncio.run(run())
@@ -229,7 +229,8 @@ async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
 @app.command("verify")
 def verify_(
     bootstrap_key: Annotated[
-        str | None, typer.Option("--bootstrap-key", help="Fingerprint, got out of band; default: the data folder's.")
+        list[str] | None,
+        typer.Option("--bootstrap-key", help="Fingerprint from out of band (repeatable); default: the folder's."),
     ] = None,
     checkpoints: Annotated[
         Path | None, typer.Option("--checkpoints", help="Folder of signed checkpoints; default: the data folder's.")
@@ -253,7 +254,7 @@ def verify_(
     settings = read_settings()
     if file and origin:
         raise Misconfigured("--file is a log of its own: leave --origin out")
-    trust = trust_of(settings, bootstrap_key, checkpoints, chain_only=chain_only, own=not (file or origin))
+    trust = trust_of(settings, bootstrap_key or (), checkpoints, chain_only=chain_only, own=not (file or origin))
     found = asyncio.run(_verified(settings, file, origin, trust))
     record = verification_record(found[0]) | {"imports": [verification_record(one) for one in found[1:]]}
     emit_record(record, output, lambda: stdout().print("\n".join(map(verification_text, found)), markup=False))

@@ -121,7 +121,8 @@ def _sink(file: Path, fresh: Path) -> Iterator[Callable[[Model], object]]:
 def import_(
     file: Annotated[Path, typer.Argument(help="An export.")],
     bootstrap_key: Annotated[
-        str | None, typer.Option("--bootstrap-key", help="Fingerprint of the other factory's key, got out of band.")
+        list[str] | None,
+        typer.Option("--bootstrap-key", help="Fingerprint of the other factory's key, got out of band."),
     ] = None,
     checkpoints: Annotated[
         Path | None, typer.Option("--checkpoints", help="Folder of the other factory's signed checkpoints.")
@@ -136,9 +137,9 @@ def import_(
     Example: assay events import their-log.jsonl --bootstrap-key 1f0c5e…
     """
     settings = read_settings()
-    if bootstrap_key is None:
+    if not bootstrap_key:
         say("no --bootstrap-key: the signatures are checked against the key that the export itself names")
-    trust = trust_of(settings, bootstrap_key, checkpoints, own=False)
+    trust = trust_of(settings, bootstrap_key or (), checkpoints, own=False)
 
     async def run() -> TakenIn:
         other = ExportFile(file)
