@@ -54,6 +54,7 @@ def run(size: float, say: Say) -> Result:
     chain, whole = asyncio.run(_in_postgres(messages, say))
     say("checking signatures alone")
     signatures = _signatures(messages)
+    say(f"chain {chain.rate:,.0f}/s, everything {whole.rate:,.0f}/s, signatures {signatures.rate:,.0f}/s")
     grown = [_grown(max(1000, round(events * size)), say) for events in SIZES]
     return _result(chain, whole, signatures, grown)
 
@@ -114,7 +115,9 @@ def _grown(events: int, say: Say) -> Audited:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.audit", str(events)], stdout=subprocess.PIPE, check=True, text=True
     )
-    return Audited(**json.loads(done.stdout))
+    grown = Audited(**json.loads(done.stdout))
+    say(f"{grown.rate:,.0f}/s, at most {grown.peak_bytes / MIB:,.0f} MiB")
+    return grown
 
 
 async def _synthetic(events: int) -> Audited:

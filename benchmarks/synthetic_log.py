@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
+from itertools import chain, count
 from uuid import UUID
 
 from schemas.envelope import Message
+from schemas.framing import frame
 from schemas.ids import answer_id, due_id
 from services.evidence.admission import chained, read
-from services.evidence.chain import GENESIS
+from services.evidence.chain import GENESIS, link
 from services.evidence.log import Head, Incoming, LeftOut, Row
 from services.evidence.memory_log import MemoryLog
 from tests.fixtures.facts import BEGIN, EPOCH, id_of, story
@@ -40,11 +41,12 @@ class SyntheticLog(MemoryLog):
         self._end: Head | None = None
 
     async def head(self) -> Head:
-        """Found by making the whole log once."""
+        """Found by making the whole log once, unread."""
         if self._end is None:
-            for row in self._made():
-                self._end = Head(row.position, row.epoch, row.stream_seq, row.hash)
-        assert self._end is not None
+            previous = GENESIS
+            for position, message in self._numbered():
+                previous = link(previous, position, ORIGIN, EPOCH, position, BEGIN, frame(message))
+            self._end = Head(self._events, EPOCH, self._events, previous)
         return self._end
 
     async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
@@ -55,15 +57,15 @@ class SyntheticLog(MemoryLog):
 
     def _made(self) -> Iterator[Row]:
         head = Head(0, EPOCH, 0, GENESIS)
-        for message, position in zip(self._messages(), range(1, self._events + 1), strict=False):
+        for position, message in self._numbered():
             arrival = read(Incoming(message, EPOCH, position))
             (row,) = chained(head, ORIGIN, (arrival,), BEGIN)
             head = Head(position, EPOCH, position, row.hash)
             yield row
 
-    def _messages(self) -> Iterator[Message]:
-        for number in count():
-            yield from self._goal(NAME.format(number))
+    def _numbered(self) -> Iterator[tuple[int, Message]]:
+        goals = (self._goal(NAME.format(number)) for number in count())
+        return zip(range(1, self._events + 1), chain.from_iterable(goals), strict=False)
 
     def _goal(self, name: str) -> Iterator[Message]:
         ids: list[UUID] = []

@@ -21,10 +21,19 @@ INSERT INTO imported_duplicates (origin, epoch, stream_seq, event_id, body_sha25
 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING
 """
 IMPORTS = """
-SELECT DISTINCT ON (origin) origin, head_position AS position, epoch, stream_seq, head_hash AS hash,
-       head_position > (SELECT count(*) FROM imported WHERE imported.origin = imports.origin) AS partial
-FROM imports ORDER BY origin, head_position DESC
+WITH ends AS (
+    SELECT origin, head_position AS position, epoch, stream_seq, head_hash AS hash, true AS finished FROM imports
+    UNION ALL (
+        SELECT DISTINCT ON (i.origin) i.origin, i.origin_position, e.epoch, e.stream_seq, i.hash, false
+        FROM imported i JOIN events e ON e.position = i.position ORDER BY i.origin, i.origin_position DESC
+    )
+)
+SELECT DISTINCT ON (origin) origin, position, epoch, stream_seq, hash,
+       NOT finished OR position > (SELECT count(*) FROM imported WHERE imported.origin = ends.origin) AS partial
+FROM ends ORDER BY origin, position DESC, finished DESC
 """
+"""Where each other log ended when it was last exported; while its first import goes on, or was cut short, the last row
+that is here."""
 DUPLICATES = """
 SELECT epoch, stream_seq, event_id, body_sha256, kind FROM imported_duplicates WHERE origin = $1
 ORDER BY epoch, stream_seq
