@@ -186,7 +186,7 @@ class FakeWorkers:
             )
             yield answer(cause, "nominate", nominated, rank)
         ids = tuple(candidate_id for _, candidate_id, _ in best)
-        yield answer(cause, "open", FinalsOpened(goal_id=due.goal_id, attempt=due.attempt, candidate_ids=ids))
+        yield answer(cause, "open_finals", FinalsOpened(goal_id=due.goal_id, attempt=due.attempt, candidate_ids=ids))
 
     @staticmethod
     def _number(made: Build) -> int:

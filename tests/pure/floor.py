@@ -406,7 +406,7 @@ class Floor:
             found.append(recorded)
         ids = tuple(one.fact.candidate_id for one in found)
         opened = FinalsOpened(goal_id=cause.fact.goal_id, attempt=cause.fact.attempt, candidate_ids=ids)
-        self.answer(cause, "open", opened)
+        self.answer(cause, "open_finals", opened)
         return found
 
     def prove(self, nominated: Recorded[FinalistNominated]) -> None:
