@@ -583,6 +583,21 @@ class KeyCertified(Fact):
     certificate: Certificate
 
 
+class EpochOpened(Fact):
+    """The fact stream was lost or recreated, and an operator let the log go on with it as it is now."""
+
+    TYPE = "epoch.opened.v1"
+    epoch: str
+    first_seq: int
+    """The new stream is recorded from here on."""
+    position: int
+    """Where the log ended then."""
+    previous_epoch: str
+    previous_seq: int
+    """The old stream was recorded up to here."""
+    reason: str
+
+
 AnyFact = (
     GoalAccepted
     | GoalRefused
@@ -628,6 +643,7 @@ AnyFact = (
     | MachineObserved
     | RouteAvailable
     | RouteLost
+    | EpochOpened
     | KeyCertified
 )
 

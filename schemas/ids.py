@@ -44,6 +44,11 @@ def request_id(subject: str, body: bytes) -> UUID:
     return uuid5(NAMESPACE, f"{subject}|{hashlib.sha256(body).hexdigest()}")
 
 
+def epoch_id(epoch: str) -> UUID:
+    """The id of the fact that opens an epoch of the stream."""
+    return uuid5(NAMESPACE, f"epoch|{epoch}")
+
+
 def certificate_id(fingerprint: str) -> UUID:
     """The id of the fact that makes a key known: stated at every start, recorded once."""
     return uuid5(NAMESPACE, f"key|{fingerprint}")

@@ -37,6 +37,21 @@ async def bootstrap_nats(settings: Settings, name: str = "admin") -> None:
         await link.close()
 
 
+async def let_follow(settings: Settings, previous: str, reason: str, *, renamed: bool) -> None:
+    """The fact stream says that it goes on where epoch `previous` ended, and why: the librarian may record it.
+
+    `renamed`: it becomes another epoch, because its sequences are not those that the log knows.
+    """
+    link = await Link.open(settings, settings.nats_user or ADMIN)
+    try:
+        config = (await link.api(f"STREAM.INFO.{FACTS_STREAM}"))["config"]
+        told = config.get("metadata", {}) | {"follows": previous, "reason": reason}
+        told |= {"epoch": str(uuid4())} if renamed or not told.get("epoch") else {}
+        await link.api(f"STREAM.UPDATE.{FACTS_STREAM}", {**config, "metadata": told})
+    finally:
+        await link.close()
+
+
 async def purge_subject(settings: Settings, stream: str, subject: str) -> int:
     """No message of `stream` under `subject` is left. Returns how many there were. Raises NotAllowed for any user but
     the admin."""
@@ -59,13 +74,14 @@ async def _ensure(link: Link, config: dict[str, Any]) -> None:
         await link.api(f"STREAM.CREATE.{config['name']}", config)
         return
     _require_durable(config["name"], found["config"])
-    metadata = {**config["metadata"], **_kept_epoch(found["config"])}
+    metadata = {**config["metadata"], **_kept_life(found["config"])}
     await link.api(f"STREAM.UPDATE.{config['name']}", {**found["config"], **config, "metadata": metadata})
 
 
-def _kept_epoch(config: dict[str, Any]) -> dict[str, str]:
-    epoch = config.get("metadata", {}).get("epoch")
-    return {"epoch": epoch} if epoch else {}
+def _kept_life(config: dict[str, Any]) -> dict[str, str]:
+    """Which life of the stream this is, and which one it follows: never ours to say anew."""
+    metadata = config.get("metadata", {})
+    return {name: metadata[name] for name in ("epoch", "follows", "reason") if metadata.get(name)}
 
 
 def _require_durable(name: str, config: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from services.console.commands import (
     counterexample,
     credentials,
     demo,
+    epoch,
     events,
     factory,
     goal,
@@ -43,6 +44,7 @@ app.add_typer(candidate.app, name="candidate")
 app.add_typer(champion.app, name="champion")
 app.add_typer(counterexample.app, name="counterexample")
 app.add_typer(events.app, name="events")
+app.add_typer(epoch.app, name="epoch")
 app.add_typer(key.app, name="key")
 app.add_typer(machine.app, name="machine")
 app.add_typer(workload.app, name="workload")

@@ -86,6 +86,13 @@ def advanced(head: Head, arrived: Sequence[Arrival], rows: Sequence[Row]) -> Hea
     return replace(moved, position=rows[-1].position, hash=rows[-1].hash) if rows else moved
 
 
+def reopened(found: Head, expected: Head, epoch: str, stream_seq: int) -> Head:
+    """The head of a log that goes on with another epoch. Raises Broken when it moved meanwhile."""
+    if found != expected:
+        raise Broken(f"the log moved to {found.position} while an epoch was opened at {expected.position}")
+    return replace(found, epoch=epoch, stream_seq=stream_seq)
+
+
 def _was_recorded(head: Head, incoming: Incoming) -> bool:
     if head.epoch not in ("", incoming.epoch):
         raise Broken(

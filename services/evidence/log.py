@@ -112,6 +112,13 @@ class Log(Protocol):
         """
         ...
 
+    async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:
+        """The log goes on with the messages of `epoch` after `stream_seq`: it holds what it held, and its head says so.
+
+        Raises Broken when the head is no longer `head`.
+        """
+        ...
+
     def read(
         self,
         after: int = 0,

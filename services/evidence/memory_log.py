@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from schemas.envelope import Recorded
 from schemas.events import Fact
-from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read
+from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read, reopened
 from services.evidence.chain import GENESIS
 from services.evidence.log import Appended, Duplicate, Head, Import, Incoming, LeftOut, Row
 from services.evidence.rows import recorded
@@ -41,6 +41,10 @@ class MemoryLog:
         self._duplicates += duplicates
         self._head = advanced(self._head, arrived, rows)
         return Appended(rows, duplicates, self._head)
+
+    async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:
+        self._head = reopened(self._head, head, epoch, stream_seq)
+        return self._head
 
     async def read(
         self,

@@ -15,7 +15,7 @@ from schemas.events import Fact
 from schemas.faults import Misconfigured
 from services.evidence import imports_sql
 from services.evidence import postgres_sql as sql
-from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read
+from services.evidence.admission import Arrival, admit, advanced, chained, fresh, read, reopened
 from services.evidence.log import Appended, Duplicate, Head, Import, Incoming, LeftOut, Row
 from services.evidence.postgres_border import Unstorable, storing, translated
 from services.evidence.rows import blanked, recorded
@@ -73,6 +73,13 @@ class PostgresLog:
             return await self._append(batch, _insert)
         except Unstorable:
             return await self._append(batch, _insert_each_alone)
+
+    async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:
+        async with self._connection("opening an epoch") as connection, connection.transaction():
+            found, _origin = _head_and_origin(await connection.fetchrow(sql.LOCK_HEAD))
+            moved = reopened(found, head, epoch, stream_seq)
+            await connection.execute(sql.ADVANCE_HEAD, moved.position, moved.epoch, moved.stream_seq, moved.hash)
+            return moved
 
     async def read(
         self,

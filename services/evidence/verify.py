@@ -1,11 +1,12 @@
 """Does the evidence hold together? Walks the whole log once and names the first break (`assay events verify`)."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from uuid import UUID
 
 from schemas.envelope import Message
+from schemas.events import EpochOpened
 from schemas.faults import Broken
 from schemas.framing import unframe
 from services.evidence import checkpoints, identities
@@ -84,18 +85,32 @@ async def verify(log: Log, progress: Progress = unwatched, trust: Trust = NOTHIN
     """Every row of `log` was walked, up to its end or its first break. May run beside a recorder."""
     head = await log.head()
     imported = frozenset(one.origin for one in await log.imports())
-    walk = _Walk(log, await log.origin(), imported, await log.duplicates(), trust)
+    walk = _Walk(log, await log.origin(), imported, await log.duplicates(), trust, await opened_epochs(log))
     found = walk.checkpoints_in_doubt()
     found = found or await walk.rows_up_to(head, progress)
     found = found or walk.end(head) or await _rows_past_head(log, head)
     return walk.verification(head, found)
 
 
+async def opened_epochs(log: Log) -> Mapping[str, EpochOpened]:
+    """The facts that let the log go on with another stream, by epoch; the first of each counts."""
+    found: dict[str, EpochOpened] = {}
+    async for recorded in log.read(types=(EpochOpened,)):
+        found.setdefault(recorded.fact.epoch, recorded.fact)
+    return found
+
+
 class _Walk:
     """State of one pass: one id per fact, two bits per candidate (paths.py), a few keys, and what is rare."""
 
     def __init__(
-        self, log: Log, origin: str, imported: frozenset[str], duplicates: tuple[Duplicate, ...], trust: Trust
+        self,
+        log: Log,
+        origin: str,
+        imported: frozenset[str],
+        duplicates: tuple[Duplicate, ...],
+        trust: Trust,
+        opened: Mapping[str, EpochOpened],
     ) -> None:
         self._log = log
         self._origin = origin
@@ -105,7 +120,7 @@ class _Walk:
         self._repeated_ids = {one.event_id for one in duplicates}
         self._first_bodies: dict[UUID, str] = {}
         self._ids: set[int] = set()
-        self._succession = Succession(duplicates)
+        self._succession = Succession(duplicates, opened)
         self._paths = Paths()
         self._provenance = Provenance(trust.bootstrap_keys)
         self._checkpoints = checkpoints.by_position(trust.checkpoints, origin)

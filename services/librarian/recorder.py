@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas.envelope import Recorded
 from schemas.faults import Broken
+from services.evidence.continuation import why_not
 from services.evidence.leadership import Leadership
 from services.evidence.log import Appended, Head, Incoming, Log
 from services.evidence.rows import facts_of
@@ -69,21 +70,9 @@ async def record(
 
 def _require_continuation(head: Head, state: StreamState) -> None:
     """The stream still has everything after `head`."""
-    if head.epoch not in ("", state.epoch):
-        raise Broken(
-            f"{FACTS_STREAM} was recreated: it is epoch {state.epoch} and the log follows {head.epoch}; "
-            f"restore the old stream, or open the new epoch deliberately"
-        )
-    if state.last_seq < head.stream_seq:
-        raise Broken(
-            f"{FACTS_STREAM} ends at {state.last_seq} and the log has recorded up to {head.stream_seq}: "
-            f"the stream was restored from an older copy"
-        )
-    if state.first_seq > head.stream_seq + 1:
-        raise Broken(
-            f"{FACTS_STREAM} begins at {state.first_seq} and the log ends at {head.stream_seq}: "
-            f"the messages between were removed before they were recorded"
-        )
+    objection = why_not(head, state)
+    if objection is not None:
+        raise Broken(objection)
 
 
 async def _one_ahead(batches: AsyncIterator[tuple[Sequenced, ...]]) -> AsyncGenerator[tuple[Sequenced, ...], None]:

@@ -19,6 +19,7 @@ from schemas.envelope import Draft
 from schemas.events import ChampionCrowned, RouteAvailable
 from schemas.faults import Transient
 from schemas.ids import GoalId, due_id
+from services.evidence.continuation import first_to_record, may_open, opening
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
 from services.evidence.leadership import Leadership
@@ -88,6 +89,7 @@ class Term:
     async def begin(cls, office: Office) -> "Term":
         """The log is folded, the views follow it, and the queues that depend on no route are there."""
         await create_common_queues(office.bus, office.ack_wait_s)
+        await _follow_new_epoch(office)
         refolded = await refold(office.log)
         head = await office.log.head()
         await office.views.start(office.log)
@@ -250,6 +252,17 @@ class Term:
         root = due_id(goal_id, "accept") if goal_id else None
         envelope = self._office.stamp.stating(draft, root, trace_of(root) if root else None)
         return await publish(self._office.bus, self._office.stamp, envelope, self._office.metrics)
+
+
+async def _follow_new_epoch(office: Office) -> None:
+    """Where an operator let the log go on with another stream, the stream says so in a fact and the head follows it."""
+    head, stream = await office.log.head(), await office.bus.state(FACTS_STREAM)
+    if not may_open(head, stream):
+        return
+    envelope = office.stamp.stating(opening(head, stream))
+    await publish(office.bus, office.stamp, envelope, office.metrics)
+    await office.log.open_epoch(head, stream.epoch, first_to_record(stream) - 1)
+    log.warning("a new epoch is open", epoch=stream.epoch, after=head.epoch, position=head.position)
 
 
 def standing_of(goal: GoalState | None) -> GoalStanding:

@@ -57,6 +57,9 @@ class StreamState:
     """When its oldest message came; None when it is empty, or not told."""
     language: frozenset[str] = frozenset()
     """The fact types that the factory of this stream speaks; empty where nobody has said."""
+    follows: str = ""
+    """The epoch after which an operator let the log go on with this stream (`assay epoch open`), and why."""
+    reason: str = ""
 
     @property
     def fill(self) -> float:

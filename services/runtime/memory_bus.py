@@ -32,6 +32,7 @@ Clock = Callable[[], float]
 class _Stream:
     subjects: tuple[str, ...]
     epoch: str
+    follows: str = ""
     messages: list[Message] = field(default_factory=list)
     seq_of: dict[UUID, int] = field(default_factory=dict)
     queues: dict[str, "_Consumer"] = field(default_factory=dict)
@@ -70,6 +71,10 @@ class MemoryBus:
     def away(self) -> bool:
         """The bus behaves as when its server is down."""
         return not self._back.is_set()
+
+    def recreate(self, stream: str, follows: str = "") -> None:
+        """What an accident can do to a real bus: another stream stands there, empty. `follows`: it may be recorded."""
+        self._streams[stream] = _Stream((STREAM_SUBJECTS[stream],), str(uuid4()), follows)
 
     def go_away(self) -> None:
         """Everything fails or waits from now on."""
@@ -131,7 +136,9 @@ class MemoryBus:
         self.answer()
         found = self._streams[stream]
         size = sum(len(message.body) for message in found.messages)
-        return StreamState(len(found.messages), size, self._max_bytes, 1, len(found.messages), found.epoch)
+        return StreamState(
+            len(found.messages), size, self._max_bytes, 1, len(found.messages), found.epoch, follows=found.follows
+        )
 
     def connected(self) -> bool:
         return not self._closed

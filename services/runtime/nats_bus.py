@@ -101,6 +101,8 @@ class NatsBus:
             epoch=metadata.get("epoch", ""),
             first_at=datetime.fromisoformat(state["first_ts"]) if state["messages"] else None,
             language=frozenset(metadata.get(LANGUAGE, "").split()),
+            follows=metadata.get("follows", ""),
+            reason=metadata.get("reason", ""),
         )
 
     def connected(self) -> bool:

@@ -20,6 +20,7 @@ from schemas.events import (
     ChampionCrowned,
     CounterexampleKept,
     CounterexampleWithdrawn,
+    EpochOpened,
     Fact,
     FinalistAbandoned,
     FinalistNominated,
@@ -140,6 +141,7 @@ OUTPUTS: Mapping[str, tuple[type[Fact], ...]] = MappingProxyType(
             GoalTimedOut,
             RouteAvailable,
             RouteLost,
+            EpochOpened,
         ),
     }
 )

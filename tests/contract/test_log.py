@@ -206,3 +206,31 @@ async def test_an_id_that_is_not_recorded_is_nowhere(log: Log) -> None:
     missing = id_of(story("g1")[0])
     assert await log.get(missing) is None
     assert await log.position_of(missing) is None
+
+
+async def test_a_log_goes_on_with_another_epoch_and_keeps_what_it_holds(log: Log) -> None:
+    messages = story("g1")
+    before = (await log.append(incoming(messages[:4]))).head
+    opened = await log.open_epoch(before, "epoch-2", 6)
+    assert (opened.position, opened.hash) == (before.position, before.hash)
+    assert await log.head() == opened
+    await log.append(incoming(messages[4:], first_seq=7, epoch="epoch-2"))
+    assert await positions(log) == list(range(1, len(messages) + 1))
+
+
+async def test_an_epoch_is_not_opened_from_a_head_that_has_moved(log: Log) -> None:
+    stale = await log.head()
+    moved = (await log.append(incoming(story("g1")))).head
+    with pytest.raises(Broken, match="moved"):
+        await log.open_epoch(stale, "epoch-2", 0)
+    assert await log.head() == moved
+
+
+async def test_a_census_counts_rows_by_type_and_those_that_are_no_fact(log: Log) -> None:
+    bad, *rest = story("g1")
+    await log.append(incoming([with_body(bad, b"no json"), *rest]))
+    counted = await log.census()
+    assert counted[None] == 1
+    assert counted[CandidateProposed.TYPE] == 2
+    assert sum(counted.values()) == len(rest) + 1
+    assert sum((await log.census(3)).values()) == 3
