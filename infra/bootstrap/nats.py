@@ -52,12 +52,22 @@ async def let_follow(settings: Settings, previous: str, reason: str, *, renamed:
         await link.close()
 
 
+async def purge_up_to(settings: Settings, stream: str, last_seq: int) -> int:
+    """No message of `stream` up to and with `last_seq` is left. Returns how many there were. Raises NotAllowed for any
+    user but the admin."""
+    return await _purge(settings, stream, {"seq": last_seq + 1})
+
+
 async def purge_subject(settings: Settings, stream: str, subject: str) -> int:
     """No message of `stream` under `subject` is left. Returns how many there were. Raises NotAllowed for any user but
     the admin."""
+    return await _purge(settings, stream, {"filter": subject})
+
+
+async def _purge(settings: Settings, stream: str, which: dict[str, Any]) -> int:
     link = await Link.open(settings, settings.nats_user or ADMIN)
     try:
-        done = await link.api(f"STREAM.PURGE.{stream}", {"filter": subject})
+        done = await link.api(f"STREAM.PURGE.{stream}", which)
         purged: int = done["purged"]
         return purged
     finally:

@@ -26,6 +26,7 @@ from services.console.commands import (
     parked,
     ptx,
     replay,
+    stream,
     workload,
 )
 from services.console.output import say
@@ -45,6 +46,7 @@ app.add_typer(champion.app, name="champion")
 app.add_typer(counterexample.app, name="counterexample")
 app.add_typer(events.app, name="events")
 app.add_typer(epoch.app, name="epoch")
+app.add_typer(stream.app, name="stream")
 app.add_typer(key.app, name="key")
 app.add_typer(machine.app, name="machine")
 app.add_typer(workload.app, name="workload")
@@ -66,9 +68,9 @@ def run() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a formula's √ on a terminal of another age
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, TextIOWrapper):
+            output.reconfigure(errors="backslashreplace")  # a formula's √ on a terminal of another age
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `assay events list | head` ends quietly
     try:
         app()

@@ -31,6 +31,7 @@ from schemas.faults import Fault, Misconfigured
 from services.console.data_folder import claim
 from services.console.endpoints import STATE_FILE, Endpoints
 from services.runtime.address import parse_address
+from services.console.janitor import keep_clean
 from services.runtime.settings import PREFIX, Settings, environment_of, read_settings
 
 SERVICES = ("librarian", "proposer", "compiler", "verifier", "benchmarker")
@@ -134,6 +135,8 @@ class Supervisor:
             user, password = nats.credentials("person")
             Endpoints(nats.url, user, password, postgres.dsn(READER_ROLE, DATABASE), os.getpid()).write(self._settings)
             stack.callback((self._settings.run_dir / STATE_FILE).unlink, missing_ok=True)
+            cleaning = asyncio.create_task(keep_clean(postgres.dsn(READER_ROLE, DATABASE), self._as_admin(nats)))
+            stack.callback(cleaning.cancel)
             await self._keep_running()
 
     @asynccontextmanager
@@ -168,9 +171,13 @@ class Supervisor:
     async def _bootstrap(self, postgres: EmbeddedPostgres, nats: EmbeddedNats) -> None:
         bootstrap_keys(self._settings.keys, SERVICES, datetime.now(UTC))
         await bootstrap_postgres(postgres.dsn())
+        await bootstrap_nats(self._as_admin(nats))
+
+    def _as_admin(self, nats: EmbeddedNats) -> Settings:
         user, password = nats.credentials("admin")
-        as_admin = {"nats_url": nats.url, "nats_user": user, "nats_password": SecretStr(password)}
-        await bootstrap_nats(self._settings.model_copy(update=as_admin))
+        return self._settings.model_copy(
+            update={"nats_url": nats.url, "nats_user": user, "nats_password": SecretStr(password)}
+        )
 
     @asynccontextmanager
     async def _services(self, postgres: EmbeddedPostgres, nats: EmbeddedNats) -> AsyncIterator[None]:
