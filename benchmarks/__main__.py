@@ -21,6 +21,7 @@ from benchmarks import (
     power,
     ptx,
     recorder_catch_up,
+    views,
     winners_curse,
 )
 from benchmarks.benchmark import Benchmark, Figure, Result
@@ -38,6 +39,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     winners_curse.BENCHMARK,
     *champions.BENCHMARKS,
     ptx.BENCHMARK,
+    views.BENCHMARK,
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -77,6 +77,14 @@ def _texts(raw: bytes, lengths: tuple[int, ...]) -> list[str]:
     end, texts = _PREAMBLE.size + 4 * len(lengths), []
     if end + sum(lengths) > len(raw):
         raise ValueError("a length points past the end")
+    first = end
+    block = raw[first : first + sum(lengths)]
+    if block.isascii():  # nearly always: then bytes are characters, and one decoding does for all
+        plain, end = block.decode("ascii"), 0
+        for length in lengths:
+            texts.append(plain[end : end + length])
+            end += length
+        return texts
     for length in lengths:
         start, end = end, end + length
         texts.append(raw[start:end].decode("utf-8", "surrogatepass"))

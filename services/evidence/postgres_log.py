@@ -75,7 +75,7 @@ class PostgresLog:
             return await self._append(batch, _insert_each_alone)
 
     async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:
-        async with self._connection("opening an epoch") as connection, connection.transaction():
+        async with self.connection("opening an epoch") as connection, connection.transaction():
             found, _origin = _head_and_origin(await connection.fetchrow(sql.LOCK_HEAD))
             moved = reopened(found, head, epoch, stream_seq)
             await connection.execute(sql.ADVANCE_HEAD, moved.position, moved.epoch, moved.stream_seq, moved.hash)
@@ -189,15 +189,24 @@ class PostgresLog:
 
     async def _pages(self, columns: str, where: sql.Where, after: int) -> AsyncIterator[asyncpg.Record]:
         """Keyset pages: each is one short query, so no snapshot is held while the reader works."""
-        while True:
-            query, arguments = sql.page(columns, where, after, PAGE_ROWS)
-            async with self.connection("reading the log") as connection:
-                records = await connection.fetch(query, *arguments)
-            for record in records:
-                yield record
-            if len(records) < PAGE_ROWS:
-                return
-            after = records[-1]["position"]
+        coming = asyncio.create_task(self._page(columns, where, after))
+        try:
+            while records := await coming:
+                whole = len(records) == PAGE_ROWS
+                if whole:  # the next page is on its way while this one is read
+                    coming = asyncio.create_task(self._page(columns, where, records[-1]["position"]))
+                for record in records:
+                    yield record
+                if not whole:
+                    return
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+    async def _page(self, columns: str, where: sql.Where, after: int) -> list[asyncpg.Record]:
+        query, arguments = sql.page(columns, where, after, PAGE_ROWS)
+        async with self.connection("reading the log") as connection:
+            return await connection.fetch(query, *arguments)
 
 
 async def connect_log(dsn: str, role: Role | None = None) -> PostgresLog:
