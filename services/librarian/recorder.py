@@ -1,6 +1,7 @@
 """The recorder: the facts stream is copied into the log, in order and without gaps, by the one copy that leads."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -31,6 +32,13 @@ class Recording:
     def facts(self) -> tuple[Recorded[Any], ...]:
         """The new rows that this Assay can parse, in position order, for the curator's fold."""
         return facts_of(self.appended.rows)
+
+    @property
+    def unread(self) -> dict[str, int]:
+        """Facts that this Assay cannot parse, by type: a newer one wrote them. They are kept, and no fold sees them."""
+        seen = {recorded.position for recorded in self.facts}
+        unseen = (row.type for row in self.appended.rows if row.event_id is not None and row.position not in seen)
+        return dict(Counter(type_ or "" for type_ in unseen))
 
     @property
     def unparseable(self) -> int:

@@ -155,6 +155,9 @@ class Term:
     def _count(self, recording: Recording) -> None:
         metrics = self._office.metrics
         metrics.recorder_lag.set(recording.lag)
+        for type_, count in recording.unread.items():
+            metrics.unread_facts.inc(count)
+            log.warning("facts that this Assay cannot read", type=type_, count=count)
         divergent = sum(one.kind == "divergent" for one in recording.appended.duplicates)
         if divergent:
             metrics.divergent_duplicates.inc(divergent)

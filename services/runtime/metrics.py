@@ -24,6 +24,9 @@ class Metrics:
         self.divergent_duplicates = self._counter(
             "assay_divergent_duplicates", "Facts with a known id and another body"
         )
+        self.unread_facts = self._counter(
+            "assay_unread_facts", "Recorded facts of a version that this Assay does not know"
+        )
         self.recorder_lag = Gauge(
             "assay_recorder_lag_events", "Facts in the stream and not yet in the log", registry=self.registry
         )
