@@ -4,6 +4,7 @@ Rows and the checkpoint they stand for are written in one transaction, so a cras
 Only the librarian writes here; `goals` and `candidates` serve `goal list|show` and `candidate list|show`.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -147,11 +148,19 @@ class PostgresViews:
         """The tables with `suffix` show the log up to its head."""
         head = (await log.head()).position
         batch: list[Recorded[Any]] = []
-        async for recorded in log.read(fold.position, head):
-            batch.append(recorded)
-            if len(batch) == REBUILD_BATCH:
-                await self._write(fold.advance(batch, recorded.position), suffix)
-                batch.clear()
+        writing = asyncio.create_task(_nothing())
+        try:
+            async for recorded in log.read(fold.position, head):
+                batch.append(recorded)
+                if len(batch) == REBUILD_BATCH:
+                    changes = fold.advance(batch, recorded.position)
+                    await writing
+                    writing = asyncio.create_task(self._write(changes, suffix))  # while the next batch is folded
+                    batch.clear()
+            await writing
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
         await self._write(fold.advance(batch, head), suffix)
 
     async def _write(self, changes: Changes, suffix: str) -> None:
@@ -205,6 +214,10 @@ class Snapshot:
         """What the leaderboard query answers, up to the position that the views have reached."""
         async for record in self._connection.cursor(LEADERBOARD, None, None, self.position):
             yield dict(record)
+
+
+async def _nothing() -> None:
+    """The write before the first."""
 
 
 async def _drop(connection: Connection, suffix: str) -> None:
