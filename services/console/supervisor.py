@@ -30,8 +30,8 @@ from kernel_lab.sandbox import isolation
 from schemas.faults import Fault, Misconfigured
 from services.console.data_folder import claim
 from services.console.endpoints import STATE_FILE, Endpoints
-from services.runtime.address import parse_address
 from services.console.janitor import keep_clean
+from services.runtime.address import parse_address
 from services.runtime.settings import PREFIX, Settings, environment_of, read_settings
 
 SERVICES = ("librarian", "proposer", "compiler", "verifier", "benchmarker")

@@ -103,6 +103,9 @@ class ExportFile:
     async def append(self, batch: Sequence[Incoming]) -> Appended:
         raise Bug(f"{self._path} is an export: {len(batch)} messages cannot be recorded in it")
 
+    async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:  # noqa: ARG002  the port asks for it
+        raise Bug(f"{self._path} is an export: epoch {epoch} cannot be opened in it")
+
     async def close(self) -> None:
         """Nothing is held."""
 

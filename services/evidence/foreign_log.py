@@ -91,6 +91,9 @@ class ForeignLog:
     async def append(self, batch: Sequence[Incoming]) -> Appended:
         raise Bug(f"{len(batch)} messages cannot be recorded in the log of {self._imported.origin}: it is a copy")
 
+    async def open_epoch(self, head: Head, epoch: str, stream_seq: int) -> Head:  # noqa: ARG002  the port asks for it
+        raise Bug(f"epoch {epoch} cannot be opened in the log of {self._imported.origin}: it is a copy")
+
     async def close(self) -> None:
         await self._home.close()
 
