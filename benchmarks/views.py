@@ -125,7 +125,7 @@ async def _questions(views: PostgresViews) -> dict[str, Ask]:
         "goal list": lambda: views.goals(limit=50),
         "goal show": lambda: views.goals(GOAL % 7),
         "candidate list": lambda: views.candidates(GOAL % 7, limit=50),
-        "leaderboard": views.leaderboard,
+        "leaderboard": lambda: views.leaderboard(limit=50),
         "leaderboard of one goal": lambda: views.leaderboard(GOAL % 7),
     }
 

@@ -6,13 +6,14 @@ from typing import Any
 from uuid import UUID
 
 from schemas.envelope import Recorded
-from schemas.events import CandidateProposed, GoalAccepted, GoalCompleted
+from schemas.events import CandidateProposed, ChampionCrowned, GoalAccepted, GoalCompleted, RaceFinished
 from schemas.ids import GoalId
 from services.evidence import goal_fold, goal_state
 from services.evidence.candidate_rows import CandidateStatus, Move, Proposal, dropped, move_of, proposal_of
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
 from services.evidence.log import Log
+from services.evidence.standings import Standing, standings_of
 
 
 @dataclass
@@ -23,6 +24,8 @@ class Changes:
     goals: dict[GoalId, GoalState] = field(default_factory=dict)
     proposals: list[Proposal] = field(default_factory=list)
     moves: dict[UUID, Move] = field(default_factory=dict)
+    standings: list[Standing] = field(default_factory=list)
+    crowned: list[tuple[GoalId, UUID]] = field(default_factory=list)
 
 
 class ViewFold:
@@ -63,6 +66,10 @@ class ViewFold:
         self._keep(after, changes)
         for candidate_id in dropped(before, after):
             _move(changes, candidate_id, Move(CandidateStatus.DROPPED))
+        if isinstance(fact, RaceFinished):
+            changes.standings += standings_of(after, recorded)
+        elif isinstance(fact, ChampionCrowned):
+            changes.crowned.append((fact.goal_id, fact.candidate_id))
         if isinstance(fact, CandidateProposed):
             changes.proposals.append(proposal_of(recorded))
         elif (move := move_of(fact)) is not None:

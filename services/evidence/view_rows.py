@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from schemas.model import clip
 from services.evidence import views_sql as sql
 from services.evidence.candidate_rows import CandidateStatus, Move, Proposal
 from services.evidence.goal_state import GoalState
+from services.evidence.standings import Standing, best_first
 from services.evidence.view_fold import ViewFold
 
 Row = dict[str, Any]
@@ -60,6 +62,7 @@ class MemoryViews:
         self._fold = ViewFold()
         self._goals: dict[GoalId, Row] = {}
         self._candidates: dict[UUID, Row] = {}
+        self._standings: dict[tuple[GoalId, UUID], Standing] = {}
 
     @property
     def position(self) -> int:
@@ -76,6 +79,17 @@ class MemoryViews:
         for candidate_id, move in changes.moves.items():
             if candidate_id in self._candidates:
                 self._candidates[candidate_id] |= _told(move)
+
+        for standing in changes.standings:
+            self._standings.setdefault((standing.goal_id, standing.candidate_id), standing)
+        for key in changes.crowned:
+            if key in self._standings:
+                self._standings[key] = replace(self._standings[key], champion=True)
+
+    def leaderboard(self, goal_id: GoalId | None = None) -> tuple[Row, ...]:
+        """The best lower bound first, as the one leaderboard query answers."""
+        standings = (one for one in self._standings.values() if goal_id in (None, one.goal_id))
+        return tuple(asdict(standing) for standing in best_first(standings))
 
     def goals(self, goal_id: GoalId | None = None) -> tuple[Row, ...]:
         """Newest first, as views.goals is read."""

@@ -86,7 +86,8 @@ class PostgresViews:
             await _drop(connection, LIVE)
             for table in sql.TABLES:
                 await connection.execute(sql.RENAME.format(table=table, suffix=BESIDE))
-            await connection.execute(sql.RENAME_INDEX.format(suffix=BESIDE))
+            for index in sql.INDEXES:
+                await connection.execute(sql.RENAME_INDEX.format(index=index, suffix=BESIDE))
         self._fold = fold
 
     async def goals(self, goal_id: GoalId | None = None, limit: int = NO_LIMIT, offset: int = 0) -> tuple[Row, ...]:
@@ -111,13 +112,10 @@ class PostgresViews:
         return await self._rows(sql.CANDIDATES_NAMED, digits, limit)
 
     async def leaderboard(
-        self, goal_id: GoalId | None = None, workload: str | None = None, upto: int | None = None
+        self, goal_id: GoalId | None = None, workload: str | None = None, limit: int = NO_LIMIT
     ) -> tuple[Row, ...]:
-        """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first.
-
-        With `upto` as it stood at that position.
-        """
-        return await self._rows(LEADERBOARD, goal_id, workload, upto)
+        """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first."""
+        return await self._rows(LEADERBOARD, goal_id, workload, limit)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator["Snapshot"]:
@@ -173,6 +171,10 @@ class PostgresViews:
             if changes.moves:
                 moves = [(id_, *astuple(move)) for id_, move in changes.moves.items()]
                 await connection.execute(sql.move_candidates(suffix), *_columns(moves))
+            if changes.standings:
+                await connection.execute(sql.insert_standings(suffix), *_columns(map(astuple, changes.standings)))
+            if changes.crowned:
+                await connection.executemany(sql.CROWN.format(suffix=suffix), changes.crowned)
             await connection.execute(sql.ADVANCE.format(suffix=suffix), changes.position)
 
     async def _rows(self, query: str, *arguments: Any) -> tuple[Row, ...]:
@@ -211,8 +213,8 @@ class Snapshot:
             yield dict(record)
 
     async def leaderboard(self) -> AsyncIterator[Row]:
-        """What the leaderboard query answers, up to the position that the views have reached."""
-        async for record in self._connection.cursor(LEADERBOARD, None, None, self.position):
+        """What the leaderboard query answers."""
+        async for record in self._connection.cursor(LEADERBOARD, None, None, NO_LIMIT):
             yield dict(record)
 
 

@@ -1,6 +1,6 @@
 """SQL of the views. Tables are named with a suffix so that a rebuild stands beside what is being read."""
 
-TABLES = ("goals", "candidates", "checkpoint")
+TABLES = ("goals", "candidates", "standings", "checkpoint")
 
 CREATE = """
 CREATE TABLE views.goals{suffix} (
@@ -54,6 +54,21 @@ CREATE TABLE views.candidates{suffix} (
     finals       text
 );
 CREATE INDEX candidates_by_goal{suffix} ON views.candidates{suffix} (goal_id, generation);
+CREATE TABLE views.standings{suffix} (
+    goal_id      text NOT NULL,
+    workload     text NOT NULL,
+    route        text NOT NULL,
+    candidate_id uuid NOT NULL,
+    ratio        float8 NOT NULL,           -- hold-out
+    low          float8 NOT NULL,
+    high         float8 NOT NULL,
+    level        float8 NOT NULL,
+    verdict      text NOT NULL,
+    champion     boolean NOT NULL,
+    raced_at     timestamptz NOT NULL,
+    PRIMARY KEY (goal_id, candidate_id)
+);
+CREATE INDEX standings_by_low{suffix} ON views.standings{suffix} (low DESC, ratio DESC, candidate_id);
 CREATE TABLE views.checkpoint{suffix} (
     id       smallint PRIMARY KEY DEFAULT 1 CHECK (id = 1),
     version  integer NOT NULL,
@@ -72,7 +87,8 @@ ADVANCE = "UPDATE views.checkpoint{suffix} SET position = $1"
 DROP = "DROP TABLE IF EXISTS views.{table}{suffix}"
 
 RENAME = "ALTER TABLE views.{table}{suffix} RENAME TO {table}"
-RENAME_INDEX = "ALTER INDEX views.candidates_by_goal{suffix} RENAME TO candidates_by_goal"
+INDEXES = ("candidates_by_goal", "standings_by_low")
+RENAME_INDEX = "ALTER INDEX views.{index}{suffix} RENAME TO {index}"
 
 GOAL_COLUMNS = (
     ("goal_id", "text"),
@@ -119,6 +135,20 @@ PROPOSAL_COLUMNS = (
     ("proposed_at", "timestamptz"),
 )
 
+STANDING_COLUMNS = (
+    ("goal_id", "text"),
+    ("workload", "text"),
+    ("route", "text"),
+    ("candidate_id", "uuid"),
+    ("ratio", "float8"),
+    ("low", "float8"),
+    ("high", "float8"),
+    ("level", "float8"),
+    ("verdict", "text"),
+    ("champion", "boolean"),
+    ("raced_at", "timestamptz"),
+)
+
 MOVE_COLUMNS = (
     ("status", "text"),
     ("stage", "text"),
@@ -153,6 +183,17 @@ def insert_candidates(suffix: str) -> str:
         f"INSERT INTO views.candidates{suffix} ({_names(PROPOSAL_COLUMNS)}) "  # noqa: S608
         f"SELECT * FROM {_unnest(PROPOSAL_COLUMNS)} ON CONFLICT DO NOTHING"
     )
+
+
+def insert_standings(suffix: str) -> str:
+    """Rows of a race."""
+    return (
+        f"INSERT INTO views.standings{suffix} ({_names(STANDING_COLUMNS)}) "  # noqa: S608
+        f"SELECT * FROM {_unnest(STANDING_COLUMNS)} ON CONFLICT DO NOTHING"
+    )
+
+
+CROWN = "UPDATE views.standings{suffix} SET champion = true WHERE goal_id = $1 AND candidate_id = $2"
 
 
 def move_candidates(suffix: str) -> str:

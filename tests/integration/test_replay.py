@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,15 @@ import pytest
 from infra.embedded.nats import EmbeddedNats
 from kernel_lab.spaces import SPACES
 from schemas.envelope import Draft, Envelope, Message, encode
-from schemas.events import CandidateProposed, FinalistNominated, FinalsDue, GenerationDue, GenerationOpened
+from schemas.events import (
+    CandidateProposed,
+    ChampionCrowned,
+    FinalistNominated,
+    FinalsDue,
+    GenerationDue,
+    GenerationOpened,
+    RaceFinished,
+)
 from schemas.faults import Bug, Misconfigured
 from schemas.framing import unframe
 from schemas.work import Build
@@ -25,6 +33,7 @@ from services.evidence.log import Incoming, Log
 from services.evidence.memory_log import MemoryLog
 from services.evidence.past import World, position_of, read_world
 from services.evidence.postgres_log import PostgresLog
+from services.evidence.standings import leaderboard
 from services.evidence.view_check import Checked, Projection, check_projection
 from services.evidence.view_rows import MemoryViews
 from services.evidence.views import PostgresViews
@@ -178,23 +187,24 @@ async def test_a_view_that_says_something_else_is_named_with_row_and_column(
     assert set(found.values()) == {()}, "and nothing else"
 
 
-async def test_a_leaderboard_that_a_forged_race_leads_is_found(views: PostgresViews, database: Database) -> None:
-    """The one query reads columns; the fold beside it reads raw."""
+async def test_a_leaderboard_that_a_forged_row_leads_is_found(views: PostgresViews, database: Database) -> None:
+    """Whoever may write views may write this one; the log says otherwise."""
     async with shown(views, database) as log:
-        await database.sabotage(
-            "UPDATE events SET data = jsonb_set(data, '{race,entrants,0,comparison,ratio,low}', '9.5') "
-            "WHERE type = 'race.finished.v1'"
-        )
+        await database.sabotage("UPDATE views.standings SET low = 9.5 WHERE champion")
         *_, leaderboard = await checked(log, views)
     assert [(one.column, one.live) for one in leaderboard.differences] == [("low", 9.5)]
 
 
-async def test_the_leaderboard_is_asked_as_it_was(views: PostgresViews, database: Database) -> None:
-    async with shown(views, database) as log:
-        (raced,) = [row.position async for row in log.rows() if row.type == "race.finished.v1"]
-        assert len(await views.leaderboard(upto=raced)) == 2
-        assert await views.leaderboard(upto=raced - 1) == ()
-        assert [row["champion"] for row in await views.leaderboard(upto=raced)] == [False, False]
+async def test_the_leaderboard_as_it_was_names_its_champion_once_he_is_crowned() -> None:
+    floor = Floor().with_route().accept().play()
+    raced, crowned = floor.last(RaceFinished).position, floor.last(ChampionCrowned).position
+    assert at(floor, raced - 1).leaderboard() == ()
+    assert [row["champion"] for row in at(floor, raced).leaderboard()] == [False, False]
+    assert [row["champion"] for row in at(floor, crowned).leaderboard("g")] == [True, False]
+    standings = await leaderboard(await log_of(floor))
+    assert [asdict(one) | {"raced_at": None} for one in standings] == [
+        row | {"raced_at": None} for row in at(floor, crowned).leaderboard()
+    ]
 
 
 # ---- history re-emitted --------------------------------------------------------------------------------------------

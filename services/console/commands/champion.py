@@ -132,6 +132,7 @@ COLUMNS = (
 def leaderboard(
     goal_id: Annotated[str | None, typer.Argument(help="Only this goal.")] = None,
     workload: Annotated[str | None, typer.Option("--workload", help="Only this workload.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Proven finalists with a hold-out interval from a race, and nothing else; the best lower bound first.
@@ -141,6 +142,6 @@ def leaderboard(
 
     async def run() -> list[dict[str, Any]]:
         async with open_views() as views:
-            return [plain(row) for row in await views.leaderboard(goal_id, workload)]
+            return [plain(row) for row in await views.leaderboard(goal_id, workload, limit)]
 
     emit_records(asyncio.run(run()), output, COLUMNS, "nothing has been proven and raced yet")

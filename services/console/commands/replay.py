@@ -119,12 +119,12 @@ def _projection(text: str | None) -> Projection | None:
 
 
 async def _show(wanted: int | datetime | None, goal: str | None, view: Projection | None, output: Format) -> None:
-    async with open_log() as log, open_views() as views:
+    async with open_log() as log:
         position = await position_of(log, wanted)
         with progress_steps() as step:
             world = await read_world(log, position, lambda done, of: step("folding", done, of))
-        raced = [plain(row) for row in await views.leaderboard(goal, upto=position)]
     goals = [plain(row) for row in world.views.goals(goal)]
+    raced = [plain(row) for row in world.views.leaderboard(goal)]
     if goal is not None and not goals:
         raise Misconfigured(
             f"there was no goal {goal!r} at position {position}; `assay replay --to {position}` shows all"
