@@ -155,5 +155,5 @@ async def test_only_the_bootstraps_account_may_trim(
     admin = await connect_as("admin")
     await published(admin, ENDED[:3])
     with pytest.raises(Fault):
-        await purge_up_to(nats_settings(user), FACTS_STREAM, 3, user)
+        await purge_up_to(nats_settings(user), FACTS_STREAM, 3)
     assert (await admin.state(FACTS_STREAM)).messages == 3
