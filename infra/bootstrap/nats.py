@@ -37,6 +37,17 @@ async def bootstrap_nats(settings: Settings, name: str = "admin") -> None:
         await link.close()
 
 
+async def restore_streams(settings: Settings) -> None:
+    """Streams and buckets that are gone exist again, empty. Those that are there stay as they are, size included."""
+    link = await Link.open(settings, settings.nats_user or ADMIN)
+    try:
+        for config in _streams(settings):
+            if await _found(link, config["name"]) is None:
+                await link.api(f"STREAM.CREATE.{config['name']}", config)
+    finally:
+        await link.close()
+
+
 async def let_follow(settings: Settings, previous: str, reason: str, *, renamed: bool) -> None:
     """The fact stream says that it goes on where epoch `previous` ended, and why: the librarian may record it.
 
@@ -76,11 +87,8 @@ async def _purge(settings: Settings, stream: str, which: dict[str, Any]) -> int:
 
 async def _ensure(link: Link, config: dict[str, Any]) -> None:
     """The stream exists. An existing one keeps its epoch, which is what makes it that stream."""
-    try:
-        found = await link.api(f"STREAM.INFO.{config['name']}")
-    except Refused as refused:
-        if refused.err_code != STREAM_NOT_FOUND:
-            raise
+    found = await _found(link, config["name"])
+    if found is None:
         await link.api(f"STREAM.CREATE.{config['name']}", config)
         return
     _require_durable(config["name"], found["config"])
@@ -92,6 +100,16 @@ def _kept_life(config: dict[str, Any]) -> dict[str, str]:
     """Which life of the stream this is, and which one it follows: never ours to say anew."""
     metadata = config.get("metadata", {})
     return {name: metadata[name] for name in ("epoch", "follows", "reason") if metadata.get(name)}
+
+
+async def _found(link: Link, name: str) -> dict[str, Any] | None:
+    """What the server says of the stream; None when it has none of that name."""
+    try:
+        return await link.api(f"STREAM.INFO.{name}")
+    except Refused as refused:
+        if refused.err_code != STREAM_NOT_FOUND:
+            raise
+        return None
 
 
 def _require_durable(name: str, config: dict[str, Any]) -> None:

@@ -1,13 +1,14 @@
 """A lost stream: nothing is recorded until a new epoch is opened, and then unfinished goals end and nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from infra.bootstrap.nats import bootstrap_nats, let_follow, restore_streams
 from schemas.enums import Outcome
 from schemas.envelope import Envelope, Message, encode
 from schemas.events import (
@@ -27,9 +28,12 @@ from services.evidence.memory_log import MemoryLog
 from services.evidence.unsettled import unsettled_work
 from services.evidence.verify import verify
 from services.librarian.term import Term
-from services.runtime.bus import FACTS_STREAM, PRESENCE_BUCKET
+from services.runtime.bus import FACTS_STREAM, INTAKE_STREAM, PRESENCE_BUCKET
 from services.runtime.memory_bus import MemoryBus
+from services.runtime.nats_link import Link
+from services.runtime.settings import Settings
 from tests.fixtures.facts import BEGIN, incoming, story
+from tests.fixtures.nats import ConnectAs
 from tests.integration.fake_workers import FakeWorkers
 from tests.integration.librarian_office import facts_of, office_of, running, submit, until, until_completed
 from tests.integration.test_replay import log_of
@@ -203,3 +207,41 @@ async def test_finals_and_races_are_handed_out_again_and_ended_goals_are_not() -
     assert await unsettled(floor) == ["race.due.v1"]
     floor.finish_race()
     assert await unsettled(floor) == []
+
+
+# ---- the stream's own metadata -------------------------------------------------------------------------------------
+
+
+async def test_a_stream_that_is_gone_is_made_anew_and_the_others_keep_their_size(
+    connect_as: ConnectAs, nats_settings: Callable[[str], Settings]
+) -> None:
+    admin, settings = await connect_as("admin"), nats_settings("admin")
+    before = await admin.state(INTAKE_STREAM), await admin.state(FACTS_STREAM)
+    await delete_stream(settings)
+    await restore_streams(settings.model_copy(update={"stream_max_bytes": 2 * 1024**2}))
+    after = await admin.state(INTAKE_STREAM), await admin.state(FACTS_STREAM)
+    assert after[0] == before[0]
+    assert after[1].epoch != before[1].epoch
+    await restore_streams(settings.model_copy(update={"stream_max_bytes": 4 * 1024**2}))
+    assert (await admin.state(FACTS_STREAM)).max_bytes == 2 * 1024**2, "what is there stays as it is"
+
+
+async def test_a_stream_says_what_it_follows_and_a_bootstrap_keeps_it(
+    connect_as: ConnectAs, nats_settings: Callable[[str], Settings]
+) -> None:
+    admin, settings = await connect_as("admin"), nats_settings("admin")
+    before = await admin.state(FACTS_STREAM)
+    await let_follow(settings, "the old epoch", "a test", renamed=False)
+    await bootstrap_nats(settings)
+    told = await admin.state(FACTS_STREAM)
+    assert (told.epoch, told.follows, told.reason) == (before.epoch, "the old epoch", "a test")
+    await let_follow(settings, before.epoch, "again", renamed=True)
+    renamed = await admin.state(FACTS_STREAM)
+    assert renamed.epoch != before.epoch
+    assert renamed.follows == before.epoch
+
+
+async def delete_stream(settings: Settings) -> None:
+    link = await Link.open(settings, "admin")
+    await link.api(f"STREAM.DELETE.{FACTS_STREAM}")
+    await link.close()

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from infra.bootstrap.nats import bootstrap_nats, let_follow
+from infra.bootstrap.nats import let_follow, restore_streams
 from schemas.events import EpochOpened
 from schemas.faults import Misconfigured, Transient
 from services.console.commands.events import record_of
@@ -72,7 +72,7 @@ def open_(
 
 async def _open(settings: Settings, reason: str) -> dict[str, Any]:
     admin = admin_settings(settings)
-    await bootstrap_nats(admin)  # a stream that is gone exists again, empty
+    await restore_streams(admin)
     async with open_log(settings) as log, open_admin_bus(settings) as bus:
         head, stream = await log.head(), await _state(bus)
         await _let_follow(admin, head, stream, reason)
