@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from schemas.enums import Phase, SteerAction, Verdict
+from schemas.enums import Phase, SteerAction
 from schemas.envelope import Recorded
 from schemas.events import (
     BaselineAbandoned,
@@ -48,8 +48,8 @@ from schemas.events import (
     RaceNotRun,
     SearchExhausted,
 )
-from schemas.measurement import Comparison
 from schemas.steering import extended
+from services.evidence.candidate_fold import CandidateMove, HalvingMove, begun, climbed, looked_again
 from services.evidence.goal_parts import (
     Attempt,
     CandidateState,
@@ -65,12 +65,6 @@ from services.evidence.goal_parts import (
 )
 from services.evidence.goal_state import FIRST_GENERATION, GoalState
 from services.evidence.lessons import Trial, topic_of
-
-GUIDES_NOTHING = frozenset({Verdict.INVALID, Verdict.UNFIT, Verdict.QUARANTINED})
-"""Verdicts whose ratio, if there is one, must not steer the search (measurement.md, 5, 4 and 10)."""
-
-HalvingMove = MeasurementRequested | CandidateRemeasured | MeasurementRefused | MeasurementNotRun
-CandidateMove = CandidateCompiled | CandidateVerified | CandidateMeasured | CandidateRejected | CandidateAbandoned
 
 
 def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
@@ -240,22 +234,18 @@ def _candidate_proposed(state: GoalState, proposed: Recorded[CandidateProposed])
         return state
     if proposed.envelope.causation_id != generation.due_id or generation.opened is not None:
         return state
-    return _with_candidate(state, proposed.id, _begun(proposed.fact))
+    return _with_candidate(state, proposed.id, begun(proposed.fact))
 
 
 def _submitted(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:
     if state.phase is not GoalPhase.SEARCHING or state.settled_by_time or proposed.id in state.submissions:
         return state
-    admitted = replace(state, submissions={**state.submissions, proposed.id: _begun(proposed.fact)})
+    admitted = replace(state, submissions={**state.submissions, proposed.id: begun(proposed.fact)})
     return _answered(admitted, proposed.id)
 
 
 def _answered(state: GoalState, answer_id: UUID) -> GoalState:
     return replace(state, answered=state.answered | {answer_id})
-
-
-def _begun(fact: CandidateProposed) -> CandidateState:
-    return CandidateState(fact.kernel.genome, fact.kernel.fingerprint)
 
 
 def _candidate_moved(state: GoalState, fact: CandidateMove) -> GoalState:
@@ -264,26 +254,8 @@ def _candidate_moved(state: GoalState, fact: CandidateMove) -> GoalState:
     candidate = running.get(id_) or state.submissions.get(id_)
     if candidate is None or candidate.end is not None or state.settled_by_time:
         return state
-    moved = _candidate_after(candidate, fact)
+    moved = climbed(candidate, fact)
     return state if moved == candidate else _with_candidate(state, id_, moved)
-
-
-def _candidate_after(candidate: CandidateState, fact: CandidateMove) -> CandidateState:
-    match fact:
-        case CandidateCompiled():
-            return replace(candidate, compiled=True)
-        case CandidateVerified(build=build):
-            return replace(candidate, compiled=True, verified=True, build=build)
-        case CandidateMeasured(comparison=comparison, worth_more=worth_more):
-            ratio = search_ratio(comparison)
-            goes_on = worth_more and ratio is not None and candidate.build is not None
-            return replace(
-                candidate, end=End.MEASURED, search_ratio=ratio, ratios=(ratio,) if goes_on and ratio else ()
-            )
-        case CandidateRejected(reason=reason, counterexample=counterexample):
-            return replace(candidate, end=End.REJECTED, reason=reason, counterexample=counterexample)
-        case CandidateAbandoned():
-            return replace(candidate, end=End.ABANDONED)
 
 
 def _halving_moved(state: GoalState, fact: HalvingMove) -> GoalState:
@@ -291,38 +263,10 @@ def _halving_moved(state: GoalState, fact: HalvingMove) -> GoalState:
     if generation is None or fact.generation != generation.number or state.settled_by_time:
         return state
     candidate = generation.candidates.get(fact.candidate_id) or state.submissions.get(fact.candidate_id)
-    if candidate is None or candidate.end is not End.MEASURED:
+    if candidate is None:
         return state
-    if isinstance(fact, MeasurementRequested):
-        is_next = fact.round == candidate.answered + 1 and candidate.asked < fact.round
-        moved = replace(candidate, asked=fact.round) if is_next else candidate
-    elif fact.round == candidate.asked and candidate.answered < fact.round:
-        moved = _after_round(replace(candidate, answered=fact.round), fact)
-    else:
-        moved = candidate
+    moved = looked_again(candidate, fact)
     return state if moved is candidate else _with_candidate(state, fact.candidate_id, moved)
-
-
-def _after_round(
-    candidate: CandidateState, fact: CandidateRemeasured | MeasurementRefused | MeasurementNotRun
-) -> CandidateState:
-    match fact:
-        case CandidateRemeasured(comparison=comparison):
-            ratio = search_ratio(comparison)
-            if ratio is None:
-                return candidate
-            return replace(candidate, search_ratio=ratio, ratios=(*candidate.ratios, ratio))
-        case MeasurementRefused(reason=reason, counterexample=counterexample):
-            return replace(candidate, end=End.REJECTED, search_ratio=None, reason=reason, counterexample=counterexample)
-        case MeasurementNotRun():
-            return candidate
-
-
-def search_ratio(comparison: Comparison) -> float | None:
-    """The ratio that may steer the search; None when the measurement says nothing."""
-    if comparison.ratio is None or comparison.verdict in GUIDES_NOTHING:
-        return None
-    return comparison.ratio.estimate
 
 
 def _with_candidate(state: GoalState, id_: UUID, candidate: CandidateState) -> GoalState:

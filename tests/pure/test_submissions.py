@@ -440,3 +440,28 @@ def test_opening_names_no_submission_and_needs_none() -> None:
     opened = floor.facts(GenerationOpened)[0]
     assert submitted.id not in opened.candidate_ids
     assert submitted.fact.task.route == MACHINE.route
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_whenever_kernels_come_every_candidate_is_counted_once_and_the_search_ends(data: st.DataObject) -> None:
+    floor = searching()
+    floor.fate = lambda number: Reason.OUT_OF_BOUND if number % 5 == 0 else 1.0 + number / 1e6
+    running: list[Recorded[CandidateProposed]] = []
+    submitted = 0
+    while not floor.facts(FinalsDue):
+        may_submit = submitted < 6 and data.draw(st.booleans(), label="submit")
+        if may_submit:
+            running.append(admitted(floor, 1000 + submitted, seq=submitted))
+            submitted += 1
+        elif floor.unanswered(GenerationDue) is not None:
+            running += floor.propose()
+        else:
+            floor.climb(running.pop(data.draw(st.integers(0, len(running) - 1), label="next")))
+    goal = floor.state.goals["g"]
+    assert not running
+    assert (goal.counts.proposed, goal.spent, goal.submitted) == (8 + submitted, 8, submitted)
+    assert goal.counts.measured + sum(goal.counts.rejected.values()) == 8 + submitted
+    assert sum(len(past.standing) for past in goal.past) == 8 + submitted
+    assert goal.best is not None
+    assert not goal.submissions
