@@ -51,7 +51,12 @@ class Kept:
 def examine(workload: Workload) -> Iterator[Kept]:
     """Every clause of the contract, one after the other. What the workload raises is a problem like any other."""
     for clause in CONTRACT:
-        yield Kept(clause.statement, tuple(_problems(clause, workload)))
+        yield Kept(clause.statement, problems_of(clause, workload))
+
+
+def problems_of(clause: Clause, workload: Workload) -> tuple[str, ...]:
+    """Every way in which `workload` breaks `clause`."""
+    return tuple(_problems(clause, workload))
 
 
 def _problems(clause: Clause, workload: Workload) -> Problems:

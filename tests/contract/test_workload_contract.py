@@ -1,4 +1,4 @@
-"""The contract of workloads as `assay workload check` puts it: the table keeps it, and each clause can be broken."""
+"""The contract of workloads, and `assay workload check`: each clause can be broken, and says where."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from kernel_lab.verify.workload_contract import CONTRACT, Kept, examine
-from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.reduce_sum import REDUCE_SUM
 from kernel_lab.workloads.softmax import SOFTMAX
 from kernel_lab.workloads.workload import Arrays, Axes, Buffer, Call, Claim, Distribution, Relation, Steps, Workload
@@ -22,11 +21,6 @@ from services.console.main import app
 from services.console.workload_file import load_workloads
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=lambda workload: workload.name)
-def test_every_workload_of_the_table_keeps_the_contract(workload: Workload) -> None:
-    assert {kept.clause: kept.problems for kept in examine(workload) if kept.problems} == {}
 
 
 ROWS = replace(
