@@ -60,6 +60,11 @@ def numpy_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars)
     np.matmul(inputs["x"], inputs["w"].T, out=outputs["y"])
 
 
+def numpy_gemm(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """OpenBLAS through matmul."""
+    np.matmul(inputs["a"], inputs["b"], out=outputs["c"])
+
+
 def torch_rms_norm(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
     """Written over y: torch's own rms_norm takes no `out=`."""
     torch = _torch()
@@ -95,6 +100,11 @@ def torch_transpose(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Sca
 def torch_gemv(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
     """torch's BLAS or oneDNN, whichever it was built with."""
     _torch().mm(_tensor(inputs["x"]), _tensor(inputs["w"]).t(), out=_tensor(outputs["y"]))
+
+
+def torch_gemm(inputs: Arrays, outputs: Outputs, _axes: Axes, _scalars: Scalars) -> None:
+    """torch's BLAS or oneDNN, whichever it was built with."""
+    _torch().mm(_tensor(inputs["a"]), _tensor(inputs["b"]), out=_tensor(outputs["c"]))
 
 
 def numpy_kda_decode(inputs: Arrays, outputs: Outputs, _axes: Axes, scalars: Scalars) -> None:
@@ -176,6 +186,8 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("transpose", "torch"): torch_transpose,
     ("gemv", "numpy"): numpy_gemv,
     ("gemv", "torch"): torch_gemv,
+    ("gemm", "numpy"): numpy_gemm,
+    ("gemm", "torch"): torch_gemm,
     ("kda_decode", "numpy"): numpy_kda_decode,
     ("kda_decode", "torch"): torch_kda_decode,
     ("kda_decode_inplace", "numpy"): numpy_kda_decode_inplace,
@@ -184,7 +196,7 @@ LIBRARY: Mapping[tuple[str, str], LibraryCall] = {
     ("kda_prefill", "torch"): torch_kda_prefill,
 }
 """By workload and library."""
-BY_BLAS = frozenset({"gemv"})
+BY_BLAS = frozenset({"gemm", "gemv"})
 """What numpy hands to OpenBLAS, which uses threads; everything else in numpy uses one."""
 
 

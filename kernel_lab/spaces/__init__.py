@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kernel_lab.spaces.gemm.c import SPACE as GEMM_C
 from kernel_lab.spaces.gemv.c import SPACE as GEMV_C
 from kernel_lab.spaces.kda_decode.c import SPACE as KDA_DECODE_C
 from kernel_lab.spaces.kda_decode_inplace.c import SPACE as KDA_DECODE_INPLACE_C
@@ -16,6 +17,7 @@ from kernel_lab.spaces.transpose.c import SPACE as TRANSPOSE_C
 from kernel_lab.workloads import WORKLOADS
 
 _REAL = (
+    GEMM_C,
     GEMV_C,
     KDA_DECODE_C,
     KDA_DECODE_INPLACE_C,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kernel_lab.workloads.gemm import GEMM
 from kernel_lab.workloads.gemv import GEMV
 from kernel_lab.workloads.kda_decode import KDA_DECODE
 from kernel_lab.workloads.kda_decode_inplace import KDA_DECODE_INPLACE
@@ -20,6 +21,7 @@ WORKLOADS: Mapping[str, Workload] = {
     "silu_mul": SILU_MUL,
     "transpose": TRANSPOSE,
     "gemv": GEMV,
+    "gemm": GEMM,
     "kda_decode": KDA_DECODE,
     "kda_decode_inplace": KDA_DECODE_INPLACE,
     "kda_prefill": KDA_PREFILL,

@@ -1,0 +1,1 @@
+"""Design spaces of gemm, a file per language."""
