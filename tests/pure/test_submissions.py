@@ -26,8 +26,9 @@ from schemas.events import (
     Problem,
 )
 from schemas.goal import Search
-from schemas.steering import Ban
+from schemas.steering import Ban, Extension
 from schemas.work import MAX_SOURCE_BYTES
+from services.console.replaying.curator_audit import CuratorAudit
 from services.evidence.candidate_rows import dropped
 from services.evidence.goal_parts import GoalPhase
 from services.librarian import curator, desk
@@ -465,3 +466,20 @@ def test_whenever_kernels_come_every_candidate_is_counted_once_and_the_search_en
     assert sum(len(past.standing) for past in goal.past) == 8 + submitted
     assert goal.best is not None
     assert not goal.submissions
+
+
+def test_decisions_about_a_steered_goal_with_submissions_are_taken_again_the_same() -> None:
+    floor = searching()
+    early = admitted(floor)
+    floor.steer(SteerAction.EXTEND, extend=Extension(candidates=4))
+    floor.generation()
+    floor.climb(early)
+    floor.steer(SteerAction.BAN, ban=Ban(tunable="unroll", value=4))
+    late = admitted(floor, 1001)
+    floor.climb(late)
+    while floor.unanswered(GenerationDue):
+        floor.generation()
+    floor.play_finals()
+    audit = CuratorAudit()
+    assert [found for recorded in floor.log if (found := audit.follow(recorded)) is not None] == []
+    assert floor.end.champion_id in (early.id, late.id)
