@@ -21,7 +21,6 @@ from services.librarian.rulings import informed
 
 STRATEGY = "submitted"
 """Stands where a proposer's candidate names its strategy."""
-UNSIGNED = "unsigned"
 OPEN_AT_ONCE = 64
 """Submissions of one goal on their way. Chosen: twice a generation; each waits for the compiler with the others."""
 ROOM_BYTES = 96 * 1024
@@ -145,7 +144,7 @@ def candidate_of(
         generation=generation,
         island=(goal.submitted + len(goal.submissions)) % goal.goal.search.islands,
         strategy=STRATEGY,
-        author=f"{UNSIGNED}/{submission.author}" if submission.author else UNSIGNED,
+        author=f"{request.author}/{submission.author}" if submission.author else request.author,
         parents=(),
         kernel=kernel,
         task=informed(goal.task, state.known_counterexamples(goal.goal.workload)),
