@@ -43,7 +43,7 @@ class Cleaned:
 async def clean(memory: Log, bus: Bus, admin: Settings, *, dry_run: bool = False) -> Cleaned:
     """The stream holds nothing any more that may go."""
     trust, stream = trust_of(admin), await bus.state(FACTS_STREAM)
-    trim = await trimmable(memory, stream, trust.checkpoints, trust.bootstrap_key)
+    trim = await trimmable(memory, stream, trust.checkpoints, trust.bootstrap_keys)
     found = Cleaned(trim, stream.fill, stream.first_seq, 0)
     if dry_run or not found.messages or not stream.messages:
         return found

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -136,6 +137,7 @@ class Supervisor:
             Endpoints(nats.url, user, password, postgres.dsn(READER_ROLE, DATABASE), os.getpid()).write(self._settings)
             stack.callback((self._settings.run_dir / STATE_FILE).unlink, missing_ok=True)
             cleaning = asyncio.create_task(keep_clean(postgres.dsn(READER_ROLE, DATABASE), self._as_admin(nats)))
+            cleaning.add_done_callback(_tell)
             stack.callback(cleaning.cancel)
             await self._keep_running()
 
@@ -235,6 +237,12 @@ def require_sandboxed_compiler(settings: Settings) -> None:
     """A compiler and an isolation are here. Raises Misconfigured, saying how to get them, before anything starts."""
     find_compiler()
     isolation(settings.isolation)
+
+
+def _tell(cleaning: asyncio.Task[None]) -> None:
+    """A janitor that ended by a bug says so in the supervisor's log; the factory goes on, and its stream fills up."""
+    if not cleaning.cancelled() and (bug := cleaning.exception()) is not None:
+        traceback.print_exception(bug)
 
 
 def require_tools(settings: Settings) -> None:

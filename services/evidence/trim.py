@@ -24,36 +24,36 @@ class _Limit:
     reason: str
 
 
-async def trimmable(log: Log, stream: StreamState, found: Iterable[Found], bootstrap_key: str | None) -> Trim:
+async def trimmable(log: Log, stream: StreamState, found: Iterable[Found], bootstrap_keys: frozenset[str]) -> Trim:
     """What may go of `stream`. Nothing does while the log follows another epoch."""
     head = await log.head()
     if head.epoch != stream.epoch:
         return Trim(0, f"the log follows epoch {head.epoch or 'none'} and the stream is {stream.epoch}")
     limits = [
         _Limit(head.stream_seq, "what comes next is not recorded yet"),
-        await _attested(log, head, found, bootstrap_key),
+        await _attested(log, head, found, bootstrap_keys),
         *[limit async for limit in _needed(log, head)],
     ]
     least = min(limits, key=lambda limit: limit.seq)
     return Trim(max(0, least.seq), least.reason)
 
 
-async def _attested(log: Log, head: Head, found: Iterable[Found], bootstrap_key: str | None) -> _Limit:
+async def _attested(log: Log, head: Head, found: Iterable[Found], bootstrap_keys: frozenset[str]) -> _Limit:
     """The latest checkpoint that is true of this log: signed by its librarian, its hash the row's own."""
     origin = await log.origin()
     ours = [one.checkpoint for one in found if one.checkpoint.origin == origin]
     for checkpoint in sorted(ours, key=lambda one: -one.position):
-        if await _agrees(log, head, checkpoint, bootstrap_key):
+        if await _agrees(log, head, checkpoint, bootstrap_keys):
             return _Limit(
                 checkpoint.stream_seq, f"the last checkpoint that agrees is of position {checkpoint.position}"
             )
     return _Limit(0, "no checkpoint outside the database covers it")
 
 
-async def _agrees(log: Log, head: Head, checkpoint: Checkpoint, bootstrap_key: str | None) -> bool:
+async def _agrees(log: Log, head: Head, checkpoint: Checkpoint, bootstrap_keys: frozenset[str]) -> bool:
     if checkpoint.epoch != head.epoch or checkpoint.stream_seq > head.stream_seq:
         return False
-    if objection(checkpoint, bootstrap_key) is not None:
+    if objection(checkpoint, bootstrap_keys) is not None:
         return False
     async for row in log.rows(checkpoint.position - 1, checkpoint.position):
         return row.hash == checkpoint.chain

@@ -11,6 +11,7 @@ from infra.bootstrap.nats import purge_up_to
 from schemas.envelope import Message
 from schemas.events import GoalCompleted
 from schemas.faults import Fault
+from services.console.janitor import clean
 from services.evidence import checkpoints
 from services.evidence.checkpoints import Found
 from services.evidence.log import Head, Log
@@ -57,7 +58,7 @@ def attested(
 
 
 async def trim_of(log: MemoryLog, *found: Found, more: int = 0) -> Trim:
-    return await trimmable(log, stream_of(await log.head(), more), found, BOOTSTRAP.fingerprint)
+    return await trimmable(log, stream_of(await log.head(), more), found, frozenset({BOOTSTRAP.fingerprint}))
 
 
 async def test_what_is_recorded_and_attested_and_finished_may_go() -> None:
@@ -110,7 +111,7 @@ async def test_a_checkpoint_of_an_older_epoch_says_nothing_of_this_stream() -> N
     await log.open_epoch(await log.head(), "epoch-2", 0)
     assert (await trim_of(log, old)).upto_seq == 0
     stream = replace(stream_of(await log.head()), epoch=EPOCH)
-    held = (await trimmable(log, stream, [old], BOOTSTRAP.fingerprint)).held_by
+    held = (await trimmable(log, stream, [old], frozenset({BOOTSTRAP.fingerprint}))).held_by
     assert "the log follows epoch epoch-2 and the stream is" in held
 
 
@@ -146,6 +147,23 @@ async def test_what_was_trimmed_is_gone_the_rest_is_there_and_recording_goes_on(
     async for batch in admin.read(FACTS_STREAM, 6):
         assert [one.message.body for one in batch] == [message.body for message in ENDED[5:]]
         break
+
+
+async def test_the_janitor_trims_a_real_stream_by_the_checkpoints_of_its_data_folder(
+    connect_as: ConnectAs, nats_settings: SettingsFor
+) -> None:
+    admin, settings = await connect_as("admin"), nats_settings("admin")
+    await published(admin, ENDED)
+    log = MemoryLog(lambda: BEGIN)
+    await log.append(incoming(ENDED, epoch=(await admin.state(FACTS_STREAM)).epoch))
+    assert (await clean(log, admin, settings)).purged == 0, "nothing is attested yet"
+    made = checkpoints.make(keys()["librarian"], await log.origin(), await log.head(), BEGIN)
+    checkpoints.write(settings.checkpoints, made)
+    told = await clean(log, admin, settings, dry_run=True)
+    assert (told.messages, told.purged) == (len(ENDED), 0)
+    assert (await clean(log, admin, settings)).purged == len(ENDED)
+    assert (await admin.state(FACTS_STREAM)).messages == 0
+    assert (await clean(log, admin, settings)).messages == 0, "and nothing is left to do"
 
 
 @pytest.mark.parametrize("user", ["person", "librarian", "compiler"])
