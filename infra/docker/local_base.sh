@@ -9,7 +9,8 @@ RELEASE=${RELEASE:-bookworm}
 DOCKER=${DOCKER:-docker}
 command -v debootstrap >/dev/null || { echo "debootstrap is missing: apt-get install debootstrap" >&2; exit 2; }
 [ "$(id -u)" = 0 ] || { echo "debootstrap needs root" >&2; exit 2; }
-mirror=$(apt-get indextargets --format '$(REPO_URI) $(SUITE)' | awk -v suite="$RELEASE" '$2 == suite { print $1; exit }')
+mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(RELEASE)' \
+  | awk -v name="$RELEASE" '$2 == name || $3 == name { print $1; exit }')
 [ -n "$mirror" ] || { echo "apt on this host knows no $RELEASE; set RELEASE to its own" >&2; exit 2; }
 
 folder=$(mktemp -d)
