@@ -17,6 +17,7 @@ rewritten from some row to the end (event-backbone.md, Postgres).
 import hashlib
 import struct
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 GENESIS = bytes(32)
 """What the first row's `previous` is."""
@@ -43,6 +44,7 @@ def microseconds(moment: datetime) -> int:
     return (moment - EPOCH) // MICROSECOND
 
 
+@lru_cache(maxsize=16)  # a log has one origin and few epochs, and every link is over both
 def _prefixed(text: str) -> bytes:
     encoded = text.encode()
     return struct.pack(">I", len(encoded)) + encoded

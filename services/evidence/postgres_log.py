@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -318,4 +319,9 @@ def _head_and_origin(record: asyncpg.Record | None) -> tuple[Head, str]:
 
 def row_of(record: "Mapping[str, Any] | asyncpg.Record") -> Row:
     """The row in a record of its columns."""
-    return Row(**{**record, "origin": str(record["origin"])})
+    return Row(**{**record, "origin": _text(record["origin"])})
+
+
+@lru_cache(maxsize=16)  # a log has few origins, and a row has one of them
+def _text(origin: UUID) -> str:
+    return str(origin)
