@@ -108,7 +108,7 @@ def test_a_deterministic_goal_gets_no_reduction_that_depends_on_threads(space: S
     around = Surroundings(512, 2, deterministic=True, forbid=())
     points = space.points(around, ANYTHING)
     assert points
-    assert not any("reduction(" in space.render(genome, around).source for genome in points)
+    assert not any("reduction(" in space.render(genome, around).source for genome in points[::7])
 
 
 @REAL
