@@ -12,6 +12,7 @@ from kernel_lab.workloads.kda_recurrence import (
     Result,
     Tokens,
     bounded_gate,
+    by_rows,
     normalised,
     plain_gate,
     softplus_gate,
@@ -250,7 +251,7 @@ class Form:
     def bound(self, inputs: Arrays, scalars: Scalars, exact: Mapping[str, F64], axes: Axes) -> dict[str, F64]:
         """PEAK · max(1e-5 · RMS of the window, what rounding alone gives where the exact values cancel)."""
         state = inputs[self.state].astype(np.float64)
-        noise = self.outputs(rounding_noise(self.tokens(inputs, np.float64), state, scalars["scale"]))
+        noise = self.outputs(by_rows(rounding_noise, self.tokens(inputs, np.float64), state, scalars["scale"]))
         shapes = {"o": Buffer("o", (*self.lead, "V")), "s": Buffer("s", ("B", "H", "K", "V"))}
         return {
             name: _window_bound(
@@ -267,7 +268,7 @@ def _window_bound(exact: F64, noise: F64, extents: tuple[int, ...]) -> F64:
     return PEAK * over_windows(due, extents, exact.shape)
 
 
-def rounding_noise(tokens: Tokens, s0: F64, scale: float) -> Result:
+def rounding_noise(tokens: Tokens, s0: Real, scale: float) -> Result:
     """The RMS that float32 errors may have at each output: first-order propagation of independent roundings.
 
     It is far below 1e-5 of the outputs but where these cancel, or are subnormal.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kernel_lab.workloads import kda
-from kernel_lab.workloads.kda_recurrence import recurrent
+from kernel_lab.workloads.kda_recurrence import by_rows, recurrent
 from kernel_lab.workloads.windows import F64
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Scalars, Workload
 from schemas.goal import Shape
@@ -17,7 +17,7 @@ _STATE = ("B", "H", "K", "V")
 def reference(inputs: Arrays, _axes: Axes, scalars: Scalars) -> dict[str, F64]:
     """The recurrence in float64."""
     tokens, s0 = _FORM.tokens(inputs, np.float64), inputs["s0"].astype(np.float64)
-    return {name: np.asarray(y) for name, y in _FORM.outputs(recurrent(tokens, s0, scalars["scale"])).items()}
+    return {name: np.asarray(y) for name, y in _FORM.outputs(by_rows(recurrent, tokens, s0, scalars["scale"])).items()}
 
 
 def bound(inputs: Arrays, axes: Axes, scalars: Scalars, exact: Mapping[str, F64]) -> dict[str, F64]:
@@ -28,7 +28,7 @@ def bound(inputs: Arrays, axes: Axes, scalars: Scalars, exact: Mapping[str, F64]
 def index_order_f32(inputs: Arrays, _axes: Axes, scalars: Scalars) -> dict[str, Array]:
     """Plain float32 C: decay, predict, correct, read, sums over K in index order."""
     tokens, s0 = _FORM.tokens(inputs, np.float32), inputs["s0"].astype(np.float32)
-    return {name: np.asarray(y) for name, y in _FORM.outputs(recurrent(tokens, s0, scalars["scale"])).items()}
+    return {name: np.asarray(y) for name, y in _FORM.outputs(by_rows(recurrent, tokens, s0, scalars["scale"])).items()}
 
 
 def shape_of(b: int, h: int, k: int, v: int) -> Shape:

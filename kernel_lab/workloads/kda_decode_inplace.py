@@ -6,7 +6,7 @@ import numpy as np
 
 from kernel_lab.workloads import kda
 from kernel_lab.workloads.kda_decode import KDA_DECODE
-from kernel_lab.workloads.kda_recurrence import recurrent
+from kernel_lab.workloads.kda_recurrence import by_rows, recurrent
 from kernel_lab.workloads.windows import F64
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Scalars, Workload
 
@@ -16,7 +16,7 @@ _FORM = kda.Form(("B", "H"), "s")
 def reference(inputs: Arrays, _axes: Axes, scalars: Scalars) -> dict[str, F64]:
     """The recurrence in float64, from the state that s held."""
     tokens, s0 = _FORM.tokens(inputs, np.float64), inputs["s"].astype(np.float64)
-    return {name: np.asarray(y) for name, y in _FORM.outputs(recurrent(tokens, s0, scalars["scale"])).items()}
+    return {name: np.asarray(y) for name, y in _FORM.outputs(by_rows(recurrent, tokens, s0, scalars["scale"])).items()}
 
 
 def bound(inputs: Arrays, axes: Axes, scalars: Scalars, exact: Mapping[str, F64]) -> dict[str, F64]:
@@ -27,7 +27,7 @@ def bound(inputs: Arrays, axes: Axes, scalars: Scalars, exact: Mapping[str, F64]
 def index_order_f32(inputs: Arrays, _axes: Axes, scalars: Scalars) -> dict[str, Array]:
     """As kda_decode's: what is replaced is not read again."""
     tokens, s0 = _FORM.tokens(inputs, np.float32), inputs["s"].astype(np.float32)
-    return {name: np.asarray(y) for name, y in _FORM.outputs(recurrent(tokens, s0, scalars["scale"])).items()}
+    return {name: np.asarray(y) for name, y in _FORM.outputs(by_rows(recurrent, tokens, s0, scalars["scale"])).items()}
 
 
 KDA_DECODE_INPLACE = Workload(

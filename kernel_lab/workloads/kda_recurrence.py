@@ -22,6 +22,8 @@ NORM_EPS = 1e-6
 """Added to the sum of squares before q and k are divided by its root (arXiv 2510.26692; flash-linear-attention)."""
 GATE_LIMIT = -5.0
 """The log decay that the bounded gate approaches."""
+ROWS_ELEMENTS = 1 << 22
+"""Elements of the states that are computed at once. Chosen: 32 MiB in float64, of which some ten copies are alive."""
 CHUNK = 64
 """Tokens of a chunk, as in flash-linear-attention."""
 
@@ -44,6 +46,10 @@ class Tokens:
     def ungrouped(self) -> "Tokens":
         """With q and k repeated for each value head."""
         return replace(self, q=np.repeat(self.q, self.groups, axis=2), k=np.repeat(self.k, self.groups, axis=2))
+
+    def rows(self, at: slice) -> "Tokens":
+        """Some batch rows."""
+        return Tokens(self.q[at], self.k[at], self.v[at], self.g[at], self.beta[at])
 
     def between(self, first: int, past: int) -> "Tokens":
         """Tokens `first` to `past` − 1."""
@@ -113,6 +119,16 @@ def chunked(tokens: Tokens, s0: Real, scale: float) -> Result:
         state = done.s
         outs.append(done.o)
     return Result(np.concatenate(outs, axis=1), np.array(state))
+
+
+def by_rows(form: Form, tokens: Tokens, s0: Real, scale: float) -> Result:
+    """`form` over some batch rows at a time: temporaries are a few times ROWS_ELEMENTS, however large the batch."""
+    rows = max(1, ROWS_ELEMENTS // max(1, int(np.prod(s0.shape[1:]))))
+    if rows >= s0.shape[0]:
+        return form(tokens, s0, scale)
+    parts = [slice(b, b + rows) for b in range(0, s0.shape[0], rows)]
+    done = [form(tokens.rows(part), s0[part], scale) for part in parts]
+    return Result(np.concatenate([one.o for one in done]), np.concatenate([one.s for one in done]))
 
 
 def packed(form: Form, tokens: Tokens, s0: Real, offsets: Sequence[int], scale: float) -> Result:

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel_lab.workloads import kda_recurrence
 from kernel_lab.workloads.kda_recurrence import (
     CHUNK,
     F64,
     GATE_LIMIT,
     Tokens,
     bounded_gate,
+    by_rows,
     chunked,
     normalised,
     packed,
@@ -128,6 +130,16 @@ def test_the_state_handed_on_makes_halves_a_whole(form: type) -> None:
     second = form(tokens.between(77, 150), first.s, 1.0)
     assert_agree(np.concatenate([first.o, second.o], axis=1), whole.o)
     assert_agree(second.s, whole.s)
+
+
+def test_a_batch_computed_in_parts_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = drawn(batch=5, length=9)
+    s0 = state_for(tokens, 5)
+    whole = recurrent(tokens, s0, 1.0)
+    monkeypatch.setattr(kda_recurrence, "ROWS_ELEMENTS", 2 * s0[0].size)
+    in_parts = by_rows(recurrent, tokens, s0, 1.0)
+    assert np.array_equal(in_parts.o, whole.o)
+    assert np.array_equal(in_parts.s, whole.s)
 
 
 def test_a_head_of_a_group_is_that_head_with_its_own_copy_of_q_and_k() -> None:
