@@ -14,7 +14,8 @@ mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(RELEASE)' \
 [ -n "$mirror" ] || { echo "apt on this host knows no $RELEASE; set RELEASE to its own" >&2; exit 2; }
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT INT TERM
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
 import() {
   rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/*
   tar -C "$folder/root" -c . | "$DOCKER" import - "assay-base:$1" >/dev/null
