@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test zoo zoo-mutants check bench results up down lock schemas clean compose-env compose-test wheels
+.PHONY: help setup demo test zoo zoo-mutants soak check bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,12 +41,18 @@ zoo: setup ## Every inmate of the zoo under every isolation that works here, and
 zoo-mutants: setup ## Each check switched off: some inmate must get another verdict
 	@$(BIN)/python -m tests.zoo --mutants
 
+soak: setup ## The zoo ten times under every isolation, A/A under load, power, the winner's curse: hours
+	@for round in 1 2 3 4 5 6 7 8 9 10; do \
+	  echo "zoo, round $$round of 10" >&2; $(BIN)/python -m tests.zoo --isolation all || exit 1; \
+	done
+	@$(BIN)/python -m benchmarks a_a power winners_curse
+
 check: setup ## ruff, format, mypy strict, import contracts, fast tests
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -m "not slow" tests/pure tests/architecture tests/contract
+	@$(BIN)/python -m pytest -n auto -m "not slow" tests/pure tests/architecture tests/contract
 
 bench: setup ## Figures, measured side by side on this machine
 	@$(BIN)/python -m benchmarks
