@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test zoo zoo-mutants soak check bench results up down lock schemas clean compose-env compose-test wheels
+.PHONY: help setup demo test test-all zoo zoo-mutants soak check bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +29,14 @@ up: setup ## Start the factory in the background (embedded NATS and Postgres)
 down: ## Stop it
 	@$(BIN)/assay down
 
-test: setup ## Every test: real NATS, real Postgres, real compilers, real processes
+test: setup ## The tests: real NATS, real Postgres, real compilers, real processes (a quarter of an hour on two cores)
 	@failed=0; \
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not alone" || failed=1; \
-	$(BIN)/python -m pytest -m alone || failed=1; \
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not alone and not long" || failed=1; \
+	$(BIN)/python -m pytest -m "alone and not long" || failed=1; \
 	exit $$failed
+
+test-all: test ## And the longest, with whole factories for minutes
+	@$(BIN)/python -m pytest -m long
 
 zoo: setup ## Every inmate of the zoo under every isolation that works here, and both rates
 	@$(BIN)/python -m tests.zoo --isolation all

@@ -9,9 +9,11 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from services.console.exits import Exit
-from services.console.main import app
+from services.console.main import application
 from services.runtime.metrics import Metrics
 from services.runtime.settings import known_variables
+
+app = application()
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = (

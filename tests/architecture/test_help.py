@@ -7,7 +7,9 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from services.console.main import app
+from services.console.main import application
+
+app = application()
 
 
 def helps(group: TyperGroup, path: tuple[str, ...] = ("assay",)) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.test_goal_path import assert_every_fact_once
 from tests.fixtures.factory import Factory, null_goal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def delete_the_stream(factory: Factory) -> None:

@@ -17,8 +17,10 @@ from kernel_lab.workloads.workload import Arrays, Axes, Buffer, Call, Claim, Dis
 from schemas.faults import Misconfigured
 from schemas.goal import Shape
 from services.console.commands.workload import shown_problems
-from services.console.main import app
+from services.console.main import application
 from services.console.workload_file import load_workloads
+
+app = application()
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ import pytest
 from services.console.exits import Exit
 from tests.fixtures.factory import Factory, null_goal
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 SMALL = {"candidates": 40, "wall": "5m", "stagnation": 50}
 

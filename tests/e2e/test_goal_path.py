@@ -53,6 +53,7 @@ async def test_a_goal_from_bare_nats_starts_the_same_goal(factory: Factory) -> N
     assert factory.wait_for_end("bare")["outcome"] == "champion"
 
 
+@pytest.mark.long
 async def test_kernels_from_bare_nats_and_from_the_command_line_are_judged_like_any_other(factory: Factory) -> None:
     factory.up()
     factory.submit(null_goal(budget={"candidates": 50_000, "wall": "10m", "stagnation": 1000}), "g")

@@ -16,7 +16,7 @@ from kernel_lab.machine import machine_route
 from services.runtime.settings import PREFIX
 from tests.fixtures.factory import ASSAY, Factory, null_goal, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 HOME, AWAY = "10.213.7.1", "10.213.7.2"
 PORT = "4222"

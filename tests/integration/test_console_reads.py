@@ -19,13 +19,15 @@ from schemas.events import Lesson, LessonRecorded
 from schemas.faults import Fault
 from schemas.measurement import Interval
 from schemas.work import Artifact, Baseline, Build
-from services.console.main import app
+from services.console.main import application
 from services.evidence.log import Incoming
 from services.evidence.postgres_log import PostgresLog
 from services.evidence.views import PostgresViews
 from tests.fixtures.champions import crowned
 from tests.fixtures.postgres import Database
 from tests.pure.floor import Floor
+
+app = application()
 
 MACHINE = machine_class()
 GOAL = "g1"

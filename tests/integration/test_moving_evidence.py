@@ -153,12 +153,12 @@ DAMAGES: dict[str, tuple[Damage, type[Fault], str]] = {
     "cut off": (lambda lines: lines[:-4], Broken, "cut off"),
     "cut off inside a line": (lambda lines: [*lines[:-4], lines[-4][:50]], Broken, f"line {len(HISTORY) + 1}"),
     "without its end": (lambda lines: lines[:-1], Broken, "cut off"),
-    "with a line left out": (lambda lines: [*lines[:9], *lines[10:]], Broken, "is not there"),
-    "in another order": (lambda lines: [*lines[:9], lines[10], lines[9], *lines[11:]], Broken, "is not there"),
+    "with a line left out": (lambda lines: [*lines[:9], *lines[10:]], Broken, "its end says"),
+    "in another order": (lambda lines: [*lines[:9], lines[10], lines[9], *lines[11:]], Broken, "not as it was written"),
     "with a word changed": (
         lambda lines: [one.replace(b"sample-text", b"other-text") for one in lines],
         Broken,
-        "hash",
+        "not as it was written",
     ),
     "with another time of export": (
         lambda lines: [lines[0].replace(b"2026-11-30T12:00:00Z", b"2027-11-30T12:00:00Z"), *lines[1:]],

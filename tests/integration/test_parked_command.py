@@ -10,10 +10,12 @@ from typer.testing import CliRunner, Result
 from infra.embedded.nats import EmbeddedNats
 from schemas.envelope import Message
 from schemas.faults import Misconfigured, NotAllowed
-from services.console.main import app
+from services.console.main import application
 from services.runtime.bus import FACTS_STREAM
 from services.runtime.parked import park
 from tests.fixtures.nats import ConnectAs
+
+app = application()
 
 Assay = Callable[..., Result]
 SUBJECT = "assay.fact.candidate.compiled.cpu_1.g1"

@@ -190,7 +190,7 @@ def test_endless_output_meets_its_limit(rig: Rig) -> None:
 
 @pytest.mark.parametrize("size", [1, 16, 17, 48, 4096])
 def test_garbage_on_the_channel_is_a_death_and_never_believed(rig: Rig, size: int) -> None:
-    body = f"char junk[{size}]; memset(junk, 0x41, {size}); for (int i = 3; i < 64; i++) write(i, junk, {size});"
+    body = f"char junk[{size}]; memset(junk, 0x41, {size}); for (int i = 3; i < 4096; i++) write(i, junk, {size});"
     outcome = call(rig, body + HONEST)
     assert isinstance(outcome, Died)
     assert (outcome.signal, outcome.exit_status) == (None, None)
@@ -203,14 +203,16 @@ def test_garbage_on_the_channel_is_a_death_and_never_believed(rig: Rig, size: in
 )
 def test_a_forged_reply_with_a_wrong_sequence_is_not_believed(rig: Rig, kind: int) -> None:
     forged = f"uint32_t forged[12] = {{0x59415341, {kind}, 77, 32}};"
-    body = forged + "for (int i = 3; i < 64; i++) for (int j = 0; j < 40; j++) write(i, forged, sizeof forged);"
+    body = forged + "for (int i = 3; i < 4096; i++) for (int j = 0; j < 40; j++) write(i, forged, sizeof forged);"
     outcome = call(rig, body + HONEST)
     assert isinstance(outcome, Died)
     assert "not a runner's" in outcome.stderr
 
 
 def test_a_flood_of_marks_does_not_hold_the_parent(rig: Rig) -> None:
-    body = "uint32_t mark[4] = {0x59415341, 109, 0, 0}; for (;;) for (int i = 3; i < 64; i++) write(i, mark, 16);"
+    body = "uint32_t mark[4] = {0x59415341, 109, 0, 0}; int open[64], n = 0;"
+    body += "for (int i = 3; i < 4096 && n < 64; i++) if (write(i, mark, 16) == 16) open[n++] = i;"
+    body += "for (;;) for (int i = 0; i < n; i++) write(open[i], mark, 16);"
     with rig.started(body, limits=QUICK) as arm:
         assert isinstance(arm.call(rig.buffers(), AXPY.scalars), Died)
 
@@ -223,8 +225,8 @@ def test_closing_every_descriptor_is_a_death(rig: Rig) -> None:
 
 
 def test_eating_the_next_request_does_not_hold_the_parent(rig: Rig) -> None:
-    body = "char all[4096]; for (int i = 3; i < 64; i++) if (i != 4) while (recv(i, all, 4096, MSG_DONTWAIT) > 0);"
-    outcome = call(rig, "char all[64]; for (int i = 3; i < 64; i++) read(i, all, 64);", limits=QUICK)
+    body = "char all[4096]; for (int i = 3; i < 4096; i++) if (i != 4) while (recv(i, all, 4096, MSG_DONTWAIT) > 0);"
+    outcome = call(rig, "char all[64]; for (int i = 3; i < 4096; i++) read(i, all, 64);", limits=QUICK)
     assert isinstance(outcome, OverTime | Returned | Died)
     assert isinstance(call(rig, body, limits=QUICK), Died), "recv is nothing a kernel asks"
 
@@ -247,7 +249,7 @@ def test_an_end_inside_a_sample_is_the_same_end(rig: Rig, what: str) -> None:
 
 
 def test_marks_without_a_sample_are_not_believed(rig: Rig) -> None:
-    body = "for (int i = 3; i < 64; i++) for (uint32_t s = 0; s < 9; s++) {"
+    body = "for (int i = 3; i < 4096; i++) for (uint32_t s = 0; s < 9; s++) {"
     body += "uint32_t forged[14] = {0x59415341, 106, s, 40, 1}; write(i, forged, sizeof forged); }"
     with rig.started(body) as arm:
         outcome = arm.time([rig.buffers()], AXPY.scalars, 1_000_000, 0)

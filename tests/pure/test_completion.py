@@ -3,7 +3,9 @@
 import pytest
 from typer.testing import CliRunner
 
-from services.console.main import app
+from services.console.main import application
+
+app = application()
 
 
 def completed(words: str) -> list[str]:

@@ -144,7 +144,10 @@ def import_(
     async def run() -> TakenIn:
         other = ExportFile(file)
         with progress_steps() as step:
-            verified = await verify(other, lambda row, of: step("verifying", row, of), trust)
+            try:
+                verified = await verify(other, lambda row, of: step("verifying", row, of), trust)
+            except Broken as error:
+                raise Broken(f"nothing was imported. {error}") from error
             if verified.first_break:
                 raise Broken(f"nothing was imported. {file}: {verification_text(verified)}")
             async with open_recorder(settings) as home:

@@ -10,8 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from schemas.faults import Misconfigured, Transient
-from services.console.commands.doctor import doctor
-from services.console.commands.worker import worker
 from services.console.endpoints import find, open_bus, open_log
 from services.console.output import Format, OutputOption, emit_record, say, stdout
 from services.console.processes import running_pid, start_factory, stop_process
@@ -28,12 +26,6 @@ CopiesOption = Annotated[
 ListenOption = Annotated[
     str | None, typer.Option("--listen", help="HOST or HOST:PORT at which NATS listens; default: this machine only.")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """These commands stand at the top level."""
-    for command in (up, down, status, logs, doctor, worker):
-        app.command()(command)
 
 
 def up(copies: CopiesOption = None, listen: ListenOption = None) -> None:

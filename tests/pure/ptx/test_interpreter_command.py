@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 from kernel_lab.ptx.api import Buffer, Launch, LaunchRefused, Verdict, run
 from kernel_lab.ptx.arguments import read_arguments
 from schemas.faults import Fault, Misconfigured
-from services.console.main import app
+from services.console.main import application
 from tests.pure.ptx.lines import STORE, text_of
+
+app = application()
 
 GOOD = f"mul.wide.u32 %d0, %i, 4; add.s64 %d0, %in, %d0; ld.global.u32 %r0, [%d0]; {STORE}"
 PLACE = ["--entry", "k", "--grid", "1", "--block", "32"]
