@@ -210,9 +210,9 @@ def test_a_forged_reply_with_a_wrong_sequence_is_not_believed(rig: Rig, kind: in
 
 
 def test_a_flood_of_marks_does_not_hold_the_parent(rig: Rig) -> None:
-    body = "uint32_t mark[4] = {0x59415341, 109, 0, 0}; int open[64], n = 0;"
-    body += "for (int i = 3; i < 4096 && n < 64; i++) if (write(i, mark, 16) == 16) open[n++] = i;"
-    body += "for (;;) for (int i = 0; i < n; i++) write(open[i], mark, 16);"
+    body = "uint32_t mark[4] = {0x59415341, 109, 0, 0}; int ways[64], found = 0;"
+    body += "for (int i = 3; i < 4096 && found < 64; i++) if (write(i, mark, 16) == 16) ways[found++] = i;"
+    body += "for (;;) for (int i = 0; i < found; i++) write(ways[i], mark, 16);"
     with rig.started(body, limits=QUICK) as arm:
         assert isinstance(arm.call(rig.buffers(), AXPY.scalars), Died | OverTime), "at its limit at the latest"
 
