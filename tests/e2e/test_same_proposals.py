@@ -55,6 +55,7 @@ async def test_another_seed_proposes_others(log: Log) -> None:
     assert await recomputed(log, other) != await recomputed(log, first)
 
 
+@pytest.mark.long
 def test_the_same_goal_in_another_factory_proposes_the_same_candidates(factory: Factory, tmp_path: Path) -> None:
     other = Factory(tmp_path / "other", factory.environment)
     try:

@@ -148,6 +148,7 @@ def without_sanitizers(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}"}
 
 
+@pytest.mark.long
 def test_without_sanitizers_there_is_no_verdict_and_the_rung_is_named(tmp_path: Path) -> None:
     kernel = tmp_path / "k.c"
     kernel.write_bytes(PLAIN.source)
