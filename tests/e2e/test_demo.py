@@ -39,7 +39,7 @@ def nothing_is_left(folder: Path) -> None:
 def test_the_demo_reports_an_audited_outcome_and_rejects_a_planted_wrong_kernel(tmp_path: Path) -> None:
     """The planted variant writes an eighth of each row: wrong, and by far the fastest of its space."""
     running = demo(tmp_path, "-o", "json", ASSAY_EXTRA_SPACES="tests.fixtures.own_spaces")
-    out, err = running.communicate(timeout=400)
+    out, err = running.communicate(timeout=900)
     assert running.returncode == 0, err
     told: dict[str, Any] = json.loads(out)
     assert told["verification"]["intact"] is True
