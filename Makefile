@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
-demo: setup ## One goal, five services, a proven champion, an audited log: under three minutes
+demo: setup ## One goal, five services, a proven champion, an audited log: two to five minutes
 	@$(BIN)/assay demo
 
 up: setup ## Start the factory in the background (embedded NATS and Postgres)
