@@ -17,16 +17,16 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 import() {
-  rm -rf "$folder"/root/var/cache/apt/archives/*.deb "$folder"/root/var/lib/apt/lists/*
-  tar -C "$folder/root" -c . | "$DOCKER" import - "assay-base:$1" >/dev/null
+  rm -rf "$folder"/tree/var/cache/apt/archives/*.deb "$folder"/tree/var/lib/apt/lists/*
+  tar -C "$folder/tree" -c . | "$DOCKER" import - "assay-base:$1" >/dev/null
 }
 
 echo "assay-base:python from $RELEASE" >&2
-debootstrap --variant=minbase --include=python3,python3-venv "$RELEASE" "$folder/root" "$mirror" >"$folder/log" 2>&1 \
+debootstrap --variant=minbase --include=python3,python3-venv "$RELEASE" "$folder/tree" "$mirror" >"$folder/log" 2>&1 \
   || { tail -5 "$folder/log" >&2; exit 1; }
 import python
 echo "assay-base:gcc" >&2
-DEBIAN_FRONTEND=noninteractive chroot "$folder/root" sh -c \
+DEBIAN_FRONTEND=noninteractive chroot "$folder/tree" sh -c \
   'apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev' >"$folder/log" 2>&1 \
   || { tail -5 "$folder/log" >&2; exit 1; }
 import gcc
