@@ -1,9 +1,11 @@
 """Named ways to fill one float32 array. A workload picks those inside its domain and says how large `large` may be."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kernel_lab.workloads.workload import Array, Axes, Buffer, Distribution
 
 F32 = NDArray[np.float32]
 Fill = Callable[[tuple[int, ...], np.random.Generator], F32]
@@ -81,3 +83,14 @@ def scaled_normal(scale: float) -> Fill:
 
 ZERO_MEAN = frozenset({"normal", "lognormal_outliers", "large"})
 """Draws on which the error-class rule is meaningful: symmetric, and with relative error at every output."""
+
+
+def first_filled(inputs: Sequence[Buffer], name: str, fill: Fill) -> Distribution:
+    """The distribution `name`, whose first input is drawn by `fill` and whose others are normal."""
+
+    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
+        first, *others = inputs
+        drawn: dict[str, Array] = {first.name: fill(first.extent(axes), rng)}
+        return drawn | {other.name: normal(other.extent(axes), rng) for other in others}
+
+    return Distribution(name, draw, zero_mean=name in ZERO_MEAN)

@@ -1,6 +1,7 @@
 """The product of two matrices."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from kernel_lab.workloads.workload import (
     Scalars,
     Steps,
     Workload,
+    shapes_over,
 )
-from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
 _EXACT_MAGNITUDE = 8
@@ -56,13 +57,6 @@ def draw_exact(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-def _distribution(name: str, fill: draws.Fill) -> Distribution:
-    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
-        return {"a": fill((axes["M"], axes["K"]), rng), "b": draws.normal((axes["K"], axes["N"]), rng)}
-
-    return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
-
-
 def draw_cancelling(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     """Neighbours in a cancel and those in b are equal, so that every sum is far below Σ|a||b|."""
     a = draws.cancelling_pairs((axes["M"], axes["K"] + axes["K"] % 2), rng)[:, : axes["K"]]
@@ -83,9 +77,8 @@ def _freivalds(_given: Arrays, _axes: Axes, rng: np.random.Generator) -> Steps:
     return (Claim("c r", outputs["c"].astype(np.float64) @ signs, want, dot_bound(want, condition, _LARGE["K"])),)
 
 
-def _shapes(*sizes: tuple[int, int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"M": m, "N": n, "K": k}) for m, n, k in sizes)
-
+_distribution = partial(draws.first_filled, _INPUTS)
+_shapes = partial(shapes_over, ("M", "N", "K"))
 
 GEMM = Workload(
     name="gemm",

@@ -1,6 +1,7 @@
 """A few vectors times a matrix: the linear layer of a decode step, a dot product of each row with each vector."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from kernel_lab.workloads.workload import (
     Scalars,
     Steps,
     Workload,
+    shapes_over,
 )
-from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
 _INPUTS = (Buffer("w", ("N", "K")), Buffer("x", ("B", "K")))
@@ -53,13 +54,6 @@ def draw_exact(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     }
 
 
-def _distribution(name: str, fill: draws.Fill) -> Distribution:
-    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
-        return {"w": fill((axes["N"], axes["K"]), rng), "x": draws.normal((axes["B"], axes["K"]), rng)}
-
-    return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
-
-
 def draw_cancelling(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     """Neighbours in w cancel and those in x are equal, so that every sum is far below Σ|w||x|."""
     w = draws.cancelling_pairs((axes["N"], axes["K"] + axes["K"] % 2), rng)[:, : axes["K"]]
@@ -73,9 +67,8 @@ def _summed(given: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
     return ()
 
 
-def _shapes(*sizes: tuple[int, int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"B": b, "N": n, "K": k}) for b, n, k in sizes)
-
+_distribution = partial(draws.first_filled, _INPUTS)
+_shapes = partial(shapes_over, ("B", "N", "K"))
 
 GEMV = Workload(
     name="gemv",

@@ -1,13 +1,13 @@
 """RMS norm: each row divided by its root mean square, times a weight per column."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, SUBNORMAL_SPACING, norm_bound
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Scalars, Workload
-from schemas.goal import Shape
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Scalars, Workload, shapes_over
 
 _ELEMENT_BYTES = 4
 _INPUTS = (Buffer("x", ("T", "H")), Buffer("w", ("H",)))
@@ -42,16 +42,8 @@ def index_order_f32(inputs: Arrays, axes: Axes, scalars: Scalars) -> dict[str, A
     return {"y": x * r * w}
 
 
-def _distribution(name: str, fill: draws.Fill) -> Distribution:
-    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
-        return {"x": fill((axes["T"], axes["H"]), rng), "w": draws.normal((axes["H"],), rng)}
-
-    return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
-
-
-def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"T": t, "H": h}) for t, h in sizes)
-
+_distribution = partial(draws.first_filled, _INPUTS)
+_shapes = partial(shapes_over, ("T", "H"))
 
 RMS_NORM = Workload(
     name="rms_norm",

@@ -1,13 +1,13 @@
 """SiLU times a second factor, element by element: the gate of a feed-forward layer."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from kernel_lab.workloads import draws, relations
 from kernel_lab.workloads.bounds import F64, SUBNORMAL_SPACING, UNIT_ROUNDOFF, half_ulp
-from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Scalars, Workload
-from schemas.goal import Shape
+from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Scalars, Workload, shapes_over
 
 _ELEMENT_BYTES = 4
 _INPUTS = (Buffer("g", ("T", "I")), Buffer("u", ("T", "I")))
@@ -40,17 +40,8 @@ def index_order_f32(inputs: Arrays, _axes: Axes, _scalars: Scalars) -> dict[str,
     return {"y": g / (np.float32(1.0) + np.exp(-g)) * u}
 
 
-def _distribution(name: str, fill: draws.Fill) -> Distribution:
-    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
-        shape = (axes["T"], axes["I"])
-        return {"g": fill(shape, rng), "u": draws.normal(shape, rng)}
-
-    return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
-
-
-def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"T": t, "I": i}) for t, i in sizes)
-
+_distribution = partial(draws.first_filled, _INPUTS)
+_shapes = partial(shapes_over, ("T", "I"))
 
 SILU_MUL = Workload(
     name="silu_mul",

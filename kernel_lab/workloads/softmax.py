@@ -1,6 +1,7 @@
 """Softmax over rows."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from kernel_lab.workloads.workload import (
     Scalars,
     Steps,
     Workload,
+    shapes_over,
 )
-from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
 _INPUTS = (Buffer("x", ("R", "C")),)
@@ -76,9 +77,7 @@ def _shifted(given: Arrays, axes: Axes, rng: np.random.Generator) -> Steps:
     return ()
 
 
-def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"R": r, "C": c}) for r, c in sizes)
-
+_shapes = partial(shapes_over, ("R", "C"))
 
 SOFTMAX = Workload(
     name="softmax",

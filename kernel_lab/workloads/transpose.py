@@ -1,6 +1,7 @@
 """The transpose of a matrix: data movement and nothing else, so the only right answer is the exact one."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -18,8 +19,8 @@ from kernel_lab.workloads.workload import (
     Scalars,
     Steps,
     Workload,
+    shapes_over,
 )
-from schemas.goal import Shape
 
 _ELEMENT_BYTES = 4
 _INPUTS = (Buffer("x", ("M", "N")),)
@@ -47,22 +48,14 @@ def draw_exact(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
     return {"x": rng.integers(-_EXACT_MAGNITUDE, _EXACT_MAGNITUDE + 1, shape).astype(np.float32)}
 
 
-def _distribution(name: str, fill: draws.Fill) -> Distribution:
-    def draw(axes: Axes, rng: np.random.Generator) -> dict[str, Array]:
-        return {"x": fill((axes["M"], axes["N"]), rng)}
-
-    return Distribution(name, draw, zero_mean=name in draws.ZERO_MEAN)
-
-
 def _twice(given: Arrays, axes: Axes, _rng: np.random.Generator) -> Steps:
     once = yield Call(given, axes)
     again = yield Call({"x": once["y"]}, {"M": axes["N"], "N": axes["M"]})
     return (Claim("y", again["y"], given["x"]),)
 
 
-def _shapes(*sizes: tuple[int, int]) -> tuple[Shape, ...]:
-    return tuple(Shape(axes={"M": m, "N": n}) for m, n in sizes)
-
+_distribution = partial(draws.first_filled, _INPUTS)
+_shapes = partial(shapes_over, ("M", "N"))
 
 TRANSPOSE = Workload(
     name="transpose",

@@ -158,3 +158,8 @@ class Workload:
     def bytes_moved(self, axes: Axes) -> int:
         """Compulsory traffic in bytes."""
         return self.bytes_read(axes) + self.bytes_written(axes)
+
+
+def shapes_over(axes: tuple[str, ...], *sizes: tuple[int, ...]) -> tuple[Shape, ...]:
+    """One shape for each of `sizes`, whose extents stand in the order of `axes`."""
+    return tuple(Shape(axes=dict(zip(axes, size, strict=True))) for size in sizes)
