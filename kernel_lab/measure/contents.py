@@ -16,8 +16,6 @@ from kernel_lab.runner.arm import Arena, Arm, BufferSet
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Workload
 from schemas.enums import Regime
 
-POISON = 0x7FA5A5A5
-"""A signalling NaN: an output that a timed call left alone cannot pass for a result."""
 SPARE_UP_TO_BYTES = 256 << 20
 """Larger pairs have no spare: chosen so that one shape never maps more than 1 GiB beyond its working set."""
 SIDES_OF_A_PAIR = 2
@@ -36,25 +34,25 @@ class Watched:
     inputs: Arrays
     distribution: str
     seed: int
+    held: Arrays
+    """What its outputs would hold if its calls left them alone: answers to inputs that are gone, or what they are
+    restored from."""
 
-    def poison(self) -> None:
-        """Its outputs hold no result."""
-        self.buffers.poison_outputs(POISON)
+    def outputs(self) -> Arrays:
+        """A copy of its outputs as they are now."""
+        return {name: self.buffers.output(name) for name in self.held}
 
 
 @dataclass(frozen=True)
 class WatchedPair:
-    """A pair of which both contents are watched. Its outputs belong to whichever was called last."""
+    """A pair of which both contents are watched. Its outputs belong to whichever was called last. Nothing about it looks
+    unlike any other pair: a poison could be told from an answer, and a candidate be honest only there."""
 
     contents: tuple[Watched, Watched]
     places: tuple[int, int]
     """Where the two are called in the rotation."""
     length: int
     """Of the rotation."""
-
-    def poison(self) -> None:
-        """The shared outputs hold no result."""
-        self.contents[0].poison()
 
     def last_called(self, turn: int) -> Watched:
         """Whose answer must be there, once both were called and the next call is at `turn`."""
@@ -98,7 +96,8 @@ class Rotation:
 
     def __init__(self, arena: Arena, workload: Workload, axes: Axes, pairs: int, rng: np.random.Generator) -> None:
         spare = 1 if pair_bytes(workload, axes) <= SPARE_UP_TO_BYTES else 0
-        self._distribution, self._axes, self._rng, self._length = realistic(workload), axes, rng, pairs
+        self._workload, self._axes, self._rng, self._length = workload, axes, rng, pairs
+        self._distribution = realistic(workload)
         self._drawn = [self._distribution.draw(axes, rng) for _ in range(SIDES_OF_A_PAIR)]
         self._pairs = [_paired(arena, workload, axes) for _ in range(pairs + spare)]
         self._order = list(range(pairs))
@@ -119,7 +118,8 @@ class Rotation:
             self._fill(self._pairs[int(index)])
 
     def watch(self) -> WatchedPair:
-        """A random pair of the rotation holds contents drawn afresh from seeds of their own."""
+        """A random pair of the rotation holds contents drawn afresh from seeds of their own. Its outputs are not touched:
+        they hold answers to what was there before."""
         place = int(self._rng.integers(self._length))
         first, second = self._pairs[self._order[place]]
         return WatchedPair(
@@ -143,7 +143,8 @@ class Rotation:
         seed = int(self._rng.integers(1 << SEED_BITS))
         inputs = self._distribution.draw(self._axes, np.random.Generator(np.random.PCG64(seed)))
         buffers.fill_inputs(inputs)
-        return Watched(buffers, inputs, self._distribution.name, seed)
+        held = {b.name: inputs[b.name] if b.in_out else buffers.output(b.name) for b in self._workload.outputs}
+        return Watched(buffers, inputs, self._distribution.name, seed, held)
 
     def _fill(self, pair: tuple[BufferSet, BufferSet]) -> None:
         for buffers, drawn in zip(pair, self._drawn, strict=True):

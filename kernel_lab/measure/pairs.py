@@ -178,17 +178,15 @@ class _PairTaker:
 
     def _take_quad(self, plan: QuadPlan, data: Rotation) -> Quad | Failed:
         data.renew(plan.refresh)
-        watched = data.watch() if plan.verified_sample is not None and self.duel.is_verified else None
+        verified = plan.verified_sample if self.duel.is_verified else None
         times: dict[Side, list[Timing]] = {"candidate": [], "baseline": []}
         for side in plan.order:
-            is_watched = watched and side == "candidate" and plan.verified_sample == len(times[side])
-            if watched and is_watched:
-                watched.poison()
+            watched = data.watch() if side == "candidate" and verified == len(times[side]) else None
             timing = self._sample(side, plan.shape, data)
             if not isinstance(timing, Timing):
                 return timing
             times[side].append(timing)
-            if watched and is_watched and (failed := self._verify(plan.shape, data, watched, timing)):
+            if watched and (failed := self._verify(plan.shape, data, watched, timing)):
                 return failed
         baseline = self.duel.baselines[plan.shape]
         return _quad(plan, times, {"candidate": self.duel.candidate.threads, "baseline": baseline.threads})
@@ -204,8 +202,7 @@ class _PairTaker:
             calls, turn = calls + more.calls, more.turn
         workload, axes = self.duel.workload, self.duel.shapes[shape].axes
         last = watched.last_called(turn)
-        outputs = {buffer.name: last.buffers.output(buffer.name) for buffer in workload.outputs}
-        finding = verify_watched(workload, axes, last, outputs, self.rng, self.duel.tolerance_scale)
+        finding = verify_watched(workload, axes, last, last.outputs(), self.rng, self.duel.tolerance_scale)
         return CandidateFailed(finding) if finding else None
 
     def _sample(self, side: Side, shape: int, data: Rotation) -> Timing | Failed:

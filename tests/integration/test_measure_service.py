@@ -181,7 +181,6 @@ def test_the_roof_kernels_move_what_they_say(bench: Bench, kernels: OwnKernels, 
         arena = bench.new_arena()
         data = Rotation(arena, kernel.workload, axes, 1, np.random.default_rng(1))
         watched = data.watch().contents[0]
-        watched.poison()
         racer = kernel.racer("mover", MACHINE.threads)
         arm = start(bench, racer, kernel.workload)
         assert not isinstance(arm, LoadFailed)

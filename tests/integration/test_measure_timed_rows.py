@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kernel_lab.measure.contents import POISON, Watched
+from kernel_lab.measure.contents import Watched
 from kernel_lab.measure.timed_rows import row_axis, verify_watched
 from kernel_lab.runner.memory import MemfdArena
 from kernel_lab.workloads import WORKLOADS
+from kernel_lab.workloads.workload import Arrays
 from schemas.enums import Reason
 
 RMS_NORM = WORKLOADS["rms_norm"]
@@ -18,11 +19,17 @@ AXES = {"T": 2048, "H": 1024}
 def watched() -> Watched:
     arena = MemfdArena(np.random.default_rng(1))
     inputs = RMS_NORM.distributions[0].draw(AXES, np.random.Generator(np.random.PCG64(5)))
-    return Watched(arena.buffers(RMS_NORM, {"T": 1, "H": 1}, "natural"), inputs, RMS_NORM.distributions[0].name, 5)
+    old = RMS_NORM.distributions[0].draw(AXES, np.random.Generator(np.random.PCG64(6)))
+    buffers = arena.buffers(RMS_NORM, {"T": 1, "H": 1}, "natural")
+    return Watched(buffers, inputs, RMS_NORM.distributions[0].name, 5, {"y": answer(old)})
+
+
+def answer(inputs: Arrays) -> NDArray[np.float32]:
+    return RMS_NORM.index_order_f32(inputs, AXES, RMS_NORM.scalars)["y"].astype(np.float32)
 
 
 def right(made: Watched) -> NDArray[np.float32]:
-    return RMS_NORM.index_order_f32(made.inputs, AXES, RMS_NORM.scalars)["y"].astype(np.float32)
+    return answer(made.inputs)
 
 
 def finding(made: Watched, y: NDArray[np.float32]) -> Reason | None:
@@ -40,11 +47,12 @@ def test_right_rows_pass() -> None:
     assert finding(made, right(made)) is None
 
 
-def test_one_row_that_was_left_alone_is_seen_wherever_it_is() -> None:
+@pytest.mark.parametrize("left", [np.s_[777], np.s_[777, 5:], np.s_[777, 5]])
+def test_what_was_left_alone_is_seen_wherever_it_is(left: tuple[slice, ...]) -> None:
     made = watched()
     y = right(made)
-    y.view(np.uint32)[777] = POISON
-    assert finding(made, y) is Reason.NON_FINITE
+    y[left] = made.held["y"][left]
+    assert finding(made, y) is Reason.OUT_OF_BOUND
 
 
 @pytest.mark.parametrize("every", [1, 16])
