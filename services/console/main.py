@@ -3,6 +3,7 @@
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -69,8 +70,9 @@ def application(wanted: str | None = None) -> typer.Typer:
     return app
 
 
-def run() -> None:
-    """Runs the command line. A fault is one line on stderr and its exit status, never a traceback."""
+def command() -> Callable[[], None]:
+    """What the command line asks for, imported and ready to run. A fault is one line on stderr and its exit status,
+    never a traceback."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -79,8 +81,13 @@ def run() -> None:
         if isinstance(output, TextIOWrapper):
             output.reconfigure(errors="backslashreplace")  # a formula's √ on a terminal of another age
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `assay events list | head` ends quietly
-    try:
-        application(sys.argv[1] if len(sys.argv) > 1 else None)()
-    except Fault as fault:
-        say(f"assay: {fault}")
-        sys.exit(fault.exit_status)
+    app = application(sys.argv[1] if len(sys.argv) > 1 else None)
+
+    def run() -> None:
+        try:
+            app()
+        except Fault as fault:
+            say(f"assay: {fault}")
+            sys.exit(fault.exit_status)
+
+    return run
