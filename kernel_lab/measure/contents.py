@@ -45,8 +45,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class WatchedPair:
-    """A pair of which both contents are watched. Its outputs belong to whichever was called last. Nothing about it looks
-    unlike any other pair: a poison could be told from an answer, and a candidate be honest only there."""
+    """A pair of which both contents are watched. Its outputs belong to whichever was called last. It looks like any
+    other pair: a poison could be told from an answer, and a candidate be honest only there."""
 
     contents: tuple[Watched, Watched]
     places: tuple[int, int]
@@ -118,8 +118,8 @@ class Rotation:
             self._fill(self._pairs[int(index)])
 
     def watch(self) -> WatchedPair:
-        """A random pair of the rotation holds contents drawn afresh from seeds of their own. Its outputs are not touched:
-        they hold answers to what was there before."""
+        """A random pair of the rotation holds contents drawn afresh from seeds of their own. Its outputs are left as
+        they are: answers to what was there before."""
         place = int(self._rng.integers(self._length))
         first, second = self._pairs[self._order[place]]
         return WatchedPair(
