@@ -28,7 +28,7 @@ COMPARISONS = 300
 SHORT = Protocol(quads=2, min_sample_ns=2_000_000, pause_ns=1_000_000)
 """measurement.md's looks and levels with shorter samples, so that 300 comparisons take minutes. Shorter is noisier: the
 full protocol can only be better."""
-NOISE_EFFORT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT, bandwidth_rounds=0)
+NOISE_EFFORT = Effort(pairs=NOISE_PAIRS, regime=Regime.HOT, bandwidth_rounds=0)
 BUSY_S = (0.02, 0.2)
 IDLE_S = (0.06, 0.6)
 """The neighbour burns one core for a random while, then rests for another: a quarter of the time. Chosen: with half,

@@ -31,7 +31,7 @@ FLOATS = 4096
 QUIET_FLOOR = 0.02
 """The figure is asked of machines whose noise floor is at most this (issue and measurement.md, 6)."""
 FOUND_PERCENT = 95.0
-NOISE_EFFORT = Effort(pairs=NOISE_PAIRS, quads=6, regime=Regime.HOT, bandwidth_rounds=0)
+NOISE_EFFORT = Effort(pairs=NOISE_PAIRS, regime=Regime.HOT, bandwidth_rounds=0)
 SOURCE = """#include <stdint.h>
 void reduce_sum(const float *x, float *y, int64_t N)
 {{

@@ -16,8 +16,8 @@ from schemas.goal import Shape
 from schemas.measurement import Pair
 
 A_A_FLOATS = 1 << 19
-"""Floats read, and written, by a call of the A/A kernel: 4 MiB in all. Chosen: a call takes about 0.1 ms, so that 30
-pairs fit the five seconds that a service start may spend."""
+"""Floats read, and written, by a call of the A/A kernel: 4 MiB in all. Chosen: a call takes about 0.1 ms, so that a
+pair takes little more than its pauses."""
 BANDWIDTH_CAP_BYTES = 256 << 20
 MOST_ATTEMPTS = 4
 """Attempts at a pair for each that is wanted. Chosen: services that start beside a calibration disturb it for some
@@ -29,16 +29,18 @@ class Effort:
     """How long a calibration may take."""
 
     pairs: int
-    quads: int
     regime: Regime
     bandwidth_rounds: int
 
 
-LIGHT = Effort(pairs=NOISE_PAIRS, quads=2, regime=Regime.HOT, bandwidth_rounds=1)
-"""At service start and before a race: about six seconds."""
-TOP_UP = Effort(pairs=5, quads=2, regime=Regime.HOT, bandwidth_rounds=0)
-"""Before work on a machine that is not known to be fit: about a second."""
-FULL = Effort(pairs=NOISE_PAIRS, quads=6, regime=Regime.COLD, bandwidth_rounds=3)
+LIGHT = Effort(pairs=NOISE_PAIRS, regime=Regime.HOT, bandwidth_rounds=1)
+"""At service start: about twenty seconds. Its pairs have as many quads as those of a race: the median of two quads is
+two to three times as noisy as that of six, and made a fit machine UNFIT (a VM with a 300 MB cache: 7 %, not 2.3 %)."""
+RECALIBRATION = Effort(pairs=10, regime=Regime.HOT, bandwidth_rounds=0)
+"""Before a race: about six seconds."""
+TOP_UP = Effort(pairs=5, regime=Regime.HOT, bandwidth_rounds=0)
+"""Before work on a machine that is not known to be fit: about three seconds."""
+FULL = Effort(pairs=NOISE_PAIRS, regime=Regime.COLD, bandwidth_rounds=3)
 """`assay machine calibrate`: about half a minute."""
 
 
@@ -78,7 +80,7 @@ def take_a_a_pairs(
     values: list[float] = []
     for attempt in range(MOST_ATTEMPTS * effort.pairs):
         progress("A/A pairs", len(values), effort.pairs)
-        taken = take_pair(bench, duel, effort.quads, rng)
+        taken = take_pair(bench, duel, bench.protocol.quads, rng)
         if not isinstance(taken, Pair):
             raise Transient(f"Assay's own copy kernel did not run at attempt {attempt}: {taken}")
         value = pair_value(taken, duel.weights)

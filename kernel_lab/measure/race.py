@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 
 from kernel_lab.measure.bench import Bench, Progress, Racer, silent
-from kernel_lab.measure.calibrate import LIGHT, take_a_a_pairs, twin_of
+from kernel_lab.measure.calibrate import RECALIBRATION, take_a_a_pairs, twin_of
 from kernel_lab.measure.compare import Contest, Fought, comparison_of
 from kernel_lab.measure.own_kernels import OwnKernels
 from kernel_lab.measure.pairs import BaselineFailed, Duel
@@ -60,7 +60,7 @@ def race(
 ) -> Held | BaselineFailed:
     """Every runner against the strongest baselines and the incumbent, after another calibration and the gap."""
     rng = np.random.Generator(np.random.PCG64(card.seed))
-    noise = noise.grown(take_a_a_pairs(bench, kernels, LIGHT, rng, progress))
+    noise = noise.grown(take_a_a_pairs(bench, kernels, RECALIBRATION, rng, progress))
     time.sleep(card.hold_out_gap_s)
     timer = _roofs(bench, kernels, card, rng)
     contest = Contest(

@@ -125,15 +125,16 @@ def interval_over_pairs(values: Sequence[float], level: float) -> Interval:
     return _as_ratios(mean, half, level)
 
 
-def interval_of_one_pair(value: float, noise: Noise, level: float) -> Interval:
+def interval_of_one_pair(value: float, noise: Noise, level: float, quads: int = QUADS_PER_PAIR) -> Interval:
     """Prediction interval of a single pair, its spread taken from the A/A pairs.
 
-    The floor is p90 of |value|, which is 1.645 standard deviations of a centred normal.
+    The floor is p90 of |value|, which is 1.645 standard deviations of a centred normal. A screen's pair has fewer
+    `quads` than an A/A pair, and is as much noisier as if quads were independent.
     """
     floor, n = noise.floor, len(noise.values)
     if floor is None:
         raise ValueError(f"a single pair needs {NOISE_PAIRS} A/A pairs to be judged by; there are {n}")
-    sigma = floor / float(ndtri(0.95))
+    sigma = floor / float(ndtri(0.95)) * math.sqrt(QUADS_PER_PAIR / min(quads, QUADS_PER_PAIR))
     half = sigma * _t_quantile((1 + level) / 2, n - 1) * math.sqrt(1 + 1 / n)
     return _as_ratios(value, half, level)
 
@@ -179,7 +180,7 @@ def conclude_one(pair: Pair, weights: Sequence[float], noise: Noise, level: floa
     dropped = dropped_fraction([pair])
     if value is None or dropped > MOST_DROPPED:
         return Conclusion(Verdict.INVALID, None, note=f"{dropped:.0%} of the quads were disturbed from outside")
-    interval = interval_of_one_pair(value.overall, noise, level)
+    interval = interval_of_one_pair(value.overall, noise, level, len(pair.quads) // len(weights))
     return concluded(interval, tuple(math.exp(v) for v in value.shapes), floor)
 
 

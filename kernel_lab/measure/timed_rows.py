@@ -73,8 +73,8 @@ def _some_rows(wanted: int, held: Arrays, outputs: Mapping[str, Array], rng: np.
 
 
 def _unchanged_rows(before: Array, now: Array) -> NDArray[np.bool_]:
-    same: NDArray[np.bool_] = before.view(np.uint32) == now.view(np.uint32)
-    return same.any(axis=tuple(range(1, same.ndim)))
+    same = np.equal(before.view(np.uint32), now.view(np.uint32)).reshape(len(before), -1)
+    return np.asarray(same.any(axis=1))
 
 
 def _wrong_rows(

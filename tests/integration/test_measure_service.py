@@ -207,9 +207,7 @@ HONEST_FILE = """void reduce_sum(const float *x, float *y, int64_t N) {
     y[0] = (float)s;
 }
 """
-QUICK = Terms(
-    SHORTEST, Effort(pairs=NOISE_PAIRS, quads=1, regime=Regime.HOT, bandwidth_rounds=1), Regime.HOT, Depth.CHEAP
-)
+QUICK = Terms(SHORTEST, Effort(pairs=NOISE_PAIRS, regime=Regime.HOT, bandwidth_rounds=1), Regime.HOT, Depth.CHEAP)
 
 
 @pytest.mark.slow
@@ -251,7 +249,7 @@ def test_a_baseline_that_fails_verification_is_refused_and_said_so(court: Court,
 @pytest.mark.slow
 def test_a_machine_is_calibrated_with_no_bus() -> None:
     seen: list[str] = []
-    effort = Effort(pairs=3, quads=1, regime=Regime.HOT, bandwidth_rounds=1)
+    effort = Effort(pairs=3, regime=Regime.HOT, bandwidth_rounds=1)
     profile = calibrate_here(effort=effort, progress=lambda doing, _done, _of: seen.append(doing))
     assert profile.machine == MACHINE
     assert set(profile.copy_gbps) == {"read", "copy", "streaming_copy"}

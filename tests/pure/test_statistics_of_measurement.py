@@ -146,12 +146,18 @@ def test_delta_is_never_below_one_percent_nor_below_the_noise() -> None:
     assert s.delta_of(0.04) == 0.04
 
 
-def test_a_screen_is_judged_by_the_spread_of_equal_kernels() -> None:
+def equal(rng: np.random.Generator, quads: int) -> Pair:
+    return Pair(quads=tuple(quad(math.exp(0.05 * rng.standard_normal())) for _ in range(quads)))
+
+
+@pytest.mark.parametrize("quads", [2, s.QUADS_PER_PAIR])
+def test_a_look_of_any_length_is_judged_by_the_spread_of_equal_kernels(quads: int) -> None:
     rng = np.random.default_rng(3)
     calls = 0
     for _ in range(500):
-        noise = s.Noise(tuple(0.02 * rng.standard_normal(60)))
-        one = pair(math.exp(0.02 * rng.standard_normal()))
+        values = (s.pair_value(equal(rng, s.QUADS_PER_PAIR), (1.0,)) for _ in range(60))
+        noise = s.Noise(tuple(value.overall for value in values if value))
+        one = equal(rng, quads)
         verdict = s.conclude_one(one, (1.0,), noise, s.level_per_look()).verdict
         calls += verdict in (Verdict.FASTER, Verdict.SLOWER)
     assert calls <= 8
