@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all zoo zoo-mutants soak check bench results up down lock schemas clean compose-env compose-test wheels
+.PHONY: help setup demo test test-all zoo zoo-mutants soak check lint fast bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
-demo: setup ## One goal, five services, a proven champion, an audited log: two to five minutes
+demo: setup ## One goal, five services, a proven champion, an audited log: about three minutes
 	@$(BIN)/assay demo
 
 up: setup ## Start the factory in the background (embedded NATS and Postgres)
@@ -29,9 +29,9 @@ up: setup ## Start the factory in the background (embedded NATS and Postgres)
 down: ## Stop it
 	@$(BIN)/assay down
 
-test: setup ## The tests: real NATS, real Postgres, real compilers, real processes (a quarter of an hour on two cores)
+test: fast ## The tests: real NATS, real Postgres, real compilers, real processes (a quarter of an hour on two cores)
 	@failed=0; \
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not alone and not long" || failed=1; \
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not fast and not alone and not long" || failed=1; \
 	$(BIN)/python -m pytest -m "alone and not long" || failed=1; \
 	exit $$failed
 
@@ -50,12 +50,16 @@ soak: setup ## The zoo ten times under every isolation, A/A under load, power, t
 	done
 	@$(BIN)/python -m benchmarks a_a power winners_curse
 
-check: setup ## ruff, format, mypy strict, import contracts, fast tests
+check: lint fast ## ruff, format, mypy strict, import contracts, fast tests
+
+lint: setup ## All of check but the tests
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest -n auto -m "not slow" tests/pure tests/architecture tests/contract
+
+fast: setup ## The fast tests: a minute and a half on two cores
+	@$(BIN)/python -m pytest -n auto -m fast tests/pure tests/architecture tests/contract
 
 bench: setup ## Figures, measured side by side on this machine
 	@$(BIN)/python -m benchmarks

@@ -48,11 +48,10 @@ async def as_person(factory: Factory) -> Client:
     return await nats.connect(person["url"], user=person["user"], password=person["password"])
 
 
-async def test_every_bad_goal_is_refused_with_its_path_and_nothing_else_is_disturbed(factory: Factory) -> None:
-    factory.up()
-    running = null_goal(budget={"candidates": 600, "wall": "5m", "stagnation": 1000})
-    factory.submit(running, "good")
-    person = await as_person(factory)
+async def test_every_bad_goal_is_refused_with_its_path_and_nothing_else_is_disturbed(running_factory: Factory) -> None:
+    running = null_goal(budget={"candidates": 300, "wall": "5m", "stagnation": 1000})
+    running_factory.submit(running, "good")
+    person = await as_person(running_factory)
     for name, (bad, _) in BAD_GOALS.items():
         await person.publish(f"assay.intake.goal.submitted.{name}", bad)
     with pytest.raises(MaxPayloadError):
@@ -64,7 +63,9 @@ async def test_every_bad_goal_is_refused_with_its_path_and_nothing_else_is_distu
     await person.close()
 
     def refusals() -> dict[str, list[str]]:
-        lines = factory.ok("events", "list", "--type", "goal.refused", "--limit", "0", "-o", "jsonl").splitlines()
+        lines = running_factory.ok(
+            "events", "list", "--type", "goal.refused", "--limit", "0", "-o", "jsonl"
+        ).splitlines()
         refused = [json.loads(line)["data"] for line in lines]
         return {row["request"]["subject"].split(".")[-1]: [p["path"] for p in row["problems"]] for row in refused}
 
@@ -72,9 +73,9 @@ async def test_every_bad_goal_is_refused_with_its_path_and_nothing_else_is_distu
     for name, (_, path) in BAD_GOALS.items():
         assert any(found.startswith(path) for found in refusals()[name]), (name, refusals()[name])
     assert "good" in refusals()
-    state = factory.wait_for_end("good")
-    assert (state["outcome"], state["proposed"], state["name"]) == ("champion", 600, "null")
-    assert factory.json("events", "verify")["intact"] is True
+    state = running_factory.wait_for_end("good")
+    assert (state["outcome"], state["proposed"], state["name"]) == ("champion", 300, "null")
+    assert running_factory.json("events", "verify")["intact"] is True
 
 
 async def test_a_person_can_neither_state_facts_nor_touch_a_stream(factory: Factory) -> None:
@@ -165,9 +166,8 @@ def test_a_data_folder_that_cannot_be_used_is_refused_with_what_to_do(factory: F
     assert "Traceback" not in done.stderr
 
 
-def test_a_second_factory_in_the_same_folder_is_told_of_the_first(factory: Factory) -> None:
-    factory.up()
-    again = factory.run("up")
+def test_a_second_factory_in_the_same_folder_is_told_of_the_first(running_factory: Factory) -> None:
+    again = running_factory.run("up")
     assert again.returncode == 0
     assert "is running" in again.stderr
 

@@ -43,14 +43,13 @@ def test_a_goal_from_the_command_line_ends_with_a_champion_and_a_verified_log(fa
     assert (first["candidate_id"], first["champion"]) == (champion["candidate_id"], True)
 
 
-async def test_a_goal_from_bare_nats_starts_the_same_goal(factory: Factory) -> None:
-    factory.up()
-    person = factory.json("status")["nats"]
+async def test_a_goal_from_bare_nats_starts_the_same_goal(running_factory: Factory) -> None:
+    person = running_factory.json("status")["nats"]
     connection = await nats.connect(person["url"], user=person["user"], password=person["password"])
     await connection.publish("assay.intake.goal.submitted.bare", json.dumps(null_goal()).encode())
     await connection.flush()
     await connection.close()
-    assert factory.wait_for_end("bare")["outcome"] == "champion"
+    assert running_factory.wait_for_end("bare")["outcome"] == "champion"
 
 
 @pytest.mark.long
@@ -83,61 +82,59 @@ async def test_kernels_from_bare_nats_and_from_the_command_line_are_judged_like_
     assert factory.run(*submit, "--no-wait").returncode == 1, "the goal has ended"
 
 
-def test_the_same_goal_id_is_idempotent_and_other_content_is_refused(factory: Factory) -> None:
-    factory.up()
-    factory.submit(null_goal(), "same")
-    factory.submit(null_goal(), "same")
-    other = factory.data.parent / "other.json"
+def test_the_same_goal_id_is_idempotent_and_other_content_is_refused(running_factory: Factory) -> None:
+    running_factory.submit(null_goal(), "same")
+    running_factory.submit(null_goal(), "same")
+    other = running_factory.data.parent / "other.json"
     other.write_text(json.dumps(null_goal(name="other")), encoding="utf-8")
-    refused = factory.run("goal", "submit", str(other), "--id", "same")
+    refused = running_factory.run("goal", "submit", str(other), "--id", "same")
     assert refused.returncode == 1
     assert "same" in refused.stderr
-    assert factory.wait_for_end("same")["name"] == "null"
-    assert sum(fact["type"] == "goal.accepted.v1" for fact in factory.facts("same")) == 1
+    assert running_factory.wait_for_end("same")["name"] == "null"
+    assert sum(fact["type"] == "goal.accepted.v1" for fact in running_factory.facts("same")) == 1
 
 
-def test_a_second_goal_starts_warm_from_the_first(factory: Factory) -> None:
-    factory.up()
-    factory.submit(null_goal(), "first")
-    factory.wait_for_end("first")
-    factory.submit(null_goal(search={"generation_size": 50, "islands": 2, "seed": 99}), "second")
-    factory.wait_for_end("second")
-    champion = factory.json("champion", "show", "first")["build"]["kernel"]["fingerprint"]
-    generation_one = [f for f in factory.facts("second") if f["type"] == "candidate.proposed.v1"][:50]
+def test_a_second_goal_starts_warm_from_the_first(running_factory: Factory) -> None:
+    summing = {"workload": "reduce_sum", "shapes": [{"N": 4096}]}  # no other test leaves a champion of this workload
+    running_factory.submit(null_goal(**summing), "first")
+    running_factory.wait_for_end("first")
+    running_factory.submit(null_goal(**summing, search={"generation_size": 50, "islands": 2, "seed": 99}), "second")
+    running_factory.wait_for_end("second")
+    champion = running_factory.json("champion", "show", "first")["build"]["kernel"]["fingerprint"]
+    generation_one = [f for f in running_factory.facts("second") if f["type"] == "candidate.proposed.v1"][:50]
     assert champion in {fact["data"]["kernel"]["fingerprint"] for fact in generation_one}
 
 
 @pytest.mark.parametrize("action", ["stop", "cancel"])
-def test_a_running_goal_can_be_ended_early(factory: Factory, action: str) -> None:
-    factory.up()
-    factory.submit(null_goal(budget={"candidates": 50_000, "wall": "10m", "stagnation": 1000}), "long")
-    factory.wait_for_candidates("long", 50)
-    factory.ok("goal", action, "long", "--reason", "enough seen")
-    state = factory.wait_for_end("long")
+def test_a_running_goal_can_be_ended_early(running_factory: Factory, action: str) -> None:
+    running_factory.submit(
+        null_goal(budget={"candidates": 50_000, "wall": "10m", "stagnation": 1000}), f"long-{action}"
+    )
+    running_factory.wait_for_candidates(f"long-{action}", 50)
+    running_factory.ok("goal", action, f"long-{action}", "--reason", "enough seen")
+    state = running_factory.wait_for_end(f"long-{action}")
     assert state["ended_by"] == {"stop": "stopped", "cancel": "cancelled"}[action]
     assert state["outcome"] == {"stop": "champion", "cancel": "none"}[action]
 
 
-def test_a_paused_goal_stands_still_until_it_is_resumed(factory: Factory) -> None:
-    factory.up()
-    factory.submit(null_goal(budget={"candidates": 1000, "wall": "10m", "stagnation": 1000}), "nap")
-    factory.wait_for_candidates("nap", 50)
-    factory.ok("goal", "pause", "nap", "--reason", "lunch")
+def test_a_paused_goal_stands_still_until_it_is_resumed(running_factory: Factory) -> None:
+    running_factory.submit(null_goal(budget={"candidates": 1000, "wall": "10m", "stagnation": 1000}), "nap")
+    running_factory.wait_for_candidates("nap", 50)
+    running_factory.ok("goal", "pause", "nap", "--reason", "lunch")
     settled = -1
-    while (now := factory.state("nap"))["proposed"] != settled:
+    while (now := running_factory.state("nap"))["proposed"] != settled:
         settled = now["proposed"]
-        factory.run("goal", "watch", "nap", "--timeout", "2s")
+        running_factory.run("goal", "watch", "nap", "--timeout", "2s")
     assert now["paused"] is True
     assert settled < 1000
-    factory.ok("goal", "resume", "nap", "--reason", "back")
-    assert factory.wait_for_end("nap")["outcome"] == "champion"
+    running_factory.ok("goal", "resume", "nap", "--reason", "back")
+    assert running_factory.wait_for_end("nap")["outcome"] == "champion"
 
 
-def test_a_goal_that_no_machine_can_serve_says_what_it_waits_for_and_can_be_cancelled(factory: Factory) -> None:
-    factory.up()
-    factory.submit(null_goal(target="cpu"), "alone")
-    wait_until(lambda: factory.run("goal", "show", "alone").returncode == 0, "the goal is shown")
-    assert factory.state("alone")["waits_for"] == "cpu; no such machine has been seen"
-    factory.ok("goal", "cancel", "alone")
-    state = factory.wait_for_end("alone")
+def test_a_goal_that_no_machine_can_serve_says_what_it_waits_for_and_can_be_cancelled(running_factory: Factory) -> None:
+    running_factory.submit(null_goal(target="cpu"), "alone")
+    wait_until(lambda: running_factory.run("goal", "show", "alone").returncode == 0, "the goal is shown")
+    assert running_factory.state("alone")["waits_for"] == "cpu; no such machine has been seen"
+    running_factory.ok("goal", "cancel", "alone")
+    state = running_factory.wait_for_end("alone")
     assert (state["ended_by"], state["outcome"], state["waits_for"]) == ("cancelled", "none", None)

@@ -20,12 +20,11 @@ PROPOSALS = (CandidateProposed, FinalistNominated)
 
 
 @pytest.fixture
-async def log(factory: Factory) -> AsyncIterator[Log]:
-    """The log of a factory in which one goal has ended."""
-    factory.up()
-    factory.submit(null_goal(), "g")
-    factory.wait_for_end("g")
-    opened = PostgresLog(factory.json("status")["postgres"]["dsn"])
+async def log(running_factory: Factory) -> AsyncIterator[Log]:
+    """The log of a factory in which a goal has ended."""
+    running_factory.submit(null_goal(), "g")
+    running_factory.wait_for_end("g")
+    opened = PostgresLog(running_factory.json("status")["postgres"]["dsn"])
     yield opened
     await opened.close()
 

@@ -34,7 +34,7 @@ def demo(
     goal: Annotated[Path | None, typer.Option(help=f"Another goal file than the template {TEMPLATE}.")] = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
-    """One goal, five services, a proven champion, an audited log: two to five minutes on two cores.
+    """One goal, five services, a proven champion, an audited log: about three minutes on two cores.
 
     Starts a real NATS, a real Postgres and the five services in a fresh folder .assay/demo-<n>, publishes a goal,
     shows its progress and report, verifies the whole log, judges the champion again from the log alone, and stops
