@@ -147,6 +147,35 @@ async def test_a_kernel_that_is_wrong_is_never_timed(folder: Path, spoil: tuple[
     assert "timing" not in done.stdout
 
 
+LEAVES_ANY_ANSWER = "if (y[0] == y[0]) return;"
+LEAVES_THE_RIGHT_ANSWER = """
+    float s = 0.0f;
+    for (int64_t h = 0; h < H; h++) s += x[h] * x[h];
+    if (fabsf(y[0] - x[0] / sqrtf(s / (float)H + eps) * w[0]) <= 1e-6f * fabsf(y[0])) return;
+"""
+
+
+@pytest.mark.parametrize(
+    ("early", "status", "words"),
+    [(LEAVES_ANY_ANSWER, WRONG, "is WRONG at"), (LEAVES_THE_RIGHT_ANSWER, NOT_FASTER, "NOT REPEATED")],
+    ids=["any", "the right one"],
+)
+async def test_a_kernel_that_returns_early_where_an_answer_is_gains_nothing(
+    folder: Path, early: str, status: int, words: str
+) -> None:
+    name, baseline = c_baseline("rms_norm", "naive")
+    head, brace, body = baseline.kernel.source.partition("{")
+    source = head + brace + early + body
+    lazy = built(baseline.kernel.model_copy(update={"source": source}), "rms_norm")
+    raced = Baseline(name=name, axes={}, median_ns=2e6, artifact=baseline)
+    await exported(folder, "rms_norm", lazy, raced, shapes=1)
+    assert make(folder).returncode == 0
+    done = bench(folder, "--pairs", "3", "--quads", "2")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert words in done.stdout
+    assert "timing 3 pairs" in done.stdout, "nothing was wrong before it was timed"
+
+
 async def test_the_page_calls_a_champion_from_numpy(folder: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "use-a-champion.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(import numpy.*?)```", page, re.DOTALL)

@@ -28,6 +28,7 @@ static double worst_margin(const struct recorded *data)
     return worst;
 }
 
+/* Whatever the outputs hold before: nothing in a fresh process, other answers in one that was timed. */
 static int is_right(struct process *process, const struct recorded *data)
 {
     fill(&sets[0], data, 0);
@@ -45,7 +46,8 @@ static int checked(const struct arm *arm)
     uint64_t elements = 0;
     for (int c = 0; c < CASES; c++) {
         struct recorded data = read_recorded(cases[c].file);
-        lay_out(&cases[c].size, 1);
+        lay_out(&cases[c].size, 1, 1);
+        poison(&sets[0]);
         struct process process = start(arm); /* a fresh one: no case finds what another left */
         right &= is_right(&process, &data);
         end(&process);
@@ -99,7 +101,7 @@ static struct at_shape pair_at(int s, int quads)
     struct recorded data = read_recorded(cases[shape->check].file);
     const struct size *size = &cases[shape->check].size;
     double ratios[quads], theirs[quads], ours[quads], ns[2];
-    lay_out(size, rotation(size));
+    lay_out(size, rotation(size), SIDES);
     for (int i = 0; i < sets_now; i++)
         fill(&sets[i], &data, random_below(1u << 30));
     struct process champion = start(&arms[0]), baseline = start(&arms[shape->arm]);
@@ -178,12 +180,12 @@ static void map_arena(int is_timed)
         munmap(arena, arena_bytes);
     arena_bytes = 0;
     for (int c = 0; c < CASES; c++) {
-        size_t bytes = room_bytes(&cases[c].size);
+        size_t bytes = room_bytes(&cases[c].size, 1);
         arena_bytes = bytes > arena_bytes ? bytes : arena_bytes;
     }
     for (int s = 0; is_timed && s < SHAPES; s++) {
         const struct size *size = &cases[shapes[s].check].size;
-        size_t bytes = room_bytes(size) * (size_t)rotation(size);
+        size_t bytes = room_bytes(size, SIDES) * (size_t)rotation(size);
         arena_bytes = bytes > arena_bytes ? bytes : arena_bytes;
     }
     arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
