@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernel_lab.measure.schedule import Refresh, rotation
-from kernel_lab.runner.arm import Arena, Arm, BufferSet
+from kernel_lab.runner.arm import Arena, BufferSet
 from kernel_lab.workloads.workload import Array, Arrays, Axes, Buffer, Distribution, Workload
 from schemas.enums import Regime
 
@@ -20,8 +20,9 @@ SPARE_UP_TO_BYTES = 256 << 20
 """Larger pairs have no spare: chosen so that one shape never maps more than 1 GiB beyond its working set."""
 SIDES_OF_A_PAIR = 2
 RENEWED_PAIRS = 32
-"""Most pairs refilled between two quads. Chosen: a fill costs some microseconds for small shapes, and which 64 sets of
-a rotation of thousands is random."""
+RENEWED_BYTES = 64 << 20
+"""Most pairs, and about as many bytes, refilled between two quads. Chosen: a fill costs some microseconds for small
+shapes, some hundredths of a second for large ones, and which pairs of a rotation is random."""
 SEED_BITS = 62
 ELEMENT_BYTES = 4
 
@@ -91,14 +92,14 @@ def realistic(workload: Workload) -> Distribution:
 
 
 class Rotation:
-    """The buffer sets of one shape in one pair of processes: `pairs` pairs, and one to spare. The two contents of every
-    pair are drawn independently, once, and turned at each renewal."""
+    """The buffer sets of one shape in one pair of processes: `pairs` pairs, and one to spare, in an arena that holds
+    nothing else. The two contents of every pair are drawn independently, once, and turned at each renewal."""
 
     def __init__(self, arena: Arena, workload: Workload, axes: Axes, pairs: int, rng: np.random.Generator) -> None:
         spare = 1 if pair_bytes(workload, axes) <= SPARE_UP_TO_BYTES else 0
-        self._workload, self._axes, self._rng, self._length = workload, axes, rng, pairs
+        self._arena, self._workload, self._axes, self._rng, self._length = arena, workload, axes, rng, pairs
         self._distribution = realistic(workload)
-        self._drawn = [self._distribution.draw(axes, rng) for _ in range(SIDES_OF_A_PAIR)]
+        self._drawn = [_twice(self._distribution.draw(axes, rng)) for _ in range(SIDES_OF_A_PAIR)]
         self._pairs = [_paired(arena, workload, axes) for _ in range(pairs + spare)]
         self._order = list(range(pairs))
         for pair in self._pairs:
@@ -114,7 +115,8 @@ class Rotation:
         """The next quad finds other contents, under the same pointers or under other ones."""
         if refresh == "new_pointers":
             self._order = [int(i) for i in self._rng.permutation(len(self._pairs))[: self._length]]
-        for index in self._rng.permutation(self._order)[:RENEWED_PAIRS]:
+        renewed = min(RENEWED_PAIRS, max(1, RENEWED_BYTES // pair_bytes(self._workload, self._axes)))
+        for index in self._rng.permutation(self._order)[:renewed]:
             self._fill(self._pairs[int(index)])
 
     def watch(self) -> WatchedPair:
@@ -128,16 +130,9 @@ class Rotation:
             SIDES_OF_A_PAIR * self._length,
         )
 
-    def release_from(self, arm: Arm) -> None:
-        """`arm` maps none of the sets any longer."""
-        for pair in self._pairs:
-            for buffers in pair:
-                arm.release(buffers)
-
     def close(self) -> None:
-        for pair in self._pairs:
-            for buffers in pair:
-                buffers.close()
+        """Its memory is the arena's again."""
+        self._arena.recycle()
 
     def _watched(self, buffers: BufferSet) -> Watched:
         seed = int(self._rng.integers(1 << SEED_BITS))
@@ -148,14 +143,24 @@ class Rotation:
 
     def _fill(self, pair: tuple[BufferSet, BufferSet]) -> None:
         for buffers, drawn in zip(pair, self._drawn, strict=True):
-            buffers.fill_inputs({name: self._turned(array) for name, array in drawn.items()})
+            buffers.fill_inputs({name: self._turned(twice) for name, twice in drawn.items()})
 
-    def _turned(self, array: Array) -> Array:
+    def _turned(self, twice: Array) -> Array:
         """Rows, or the elements of a single row, turned by a random amount: what holds for each row still holds."""
-        if not array.size:
-            return array
-        axis = 0 if array.shape[0] > 1 else array.ndim - 1
-        return np.roll(array, int(self._rng.integers(array.shape[axis])), axis=axis)
+        axis = _turned_axis(twice)
+        length = twice.shape[axis] // 2
+        start = int(self._rng.integers(length)) if length else 0
+        return twice[start : start + length] if axis == 0 else twice[..., start : start + length]
+
+
+def _twice(drawn: Arrays) -> dict[str, Array]:
+    """Each array end to end with itself along the axis that is turned: any turn of it is a view, and filling a set
+    costs one copy."""
+    return {name: np.concatenate((array, array), axis=_turned_axis(array)) for name, array in drawn.items()}
+
+
+def _turned_axis(array: Array) -> int:
+    return 0 if array.shape[0] != 1 else array.ndim - 1
 
 
 def _paired(arena: Arena, workload: Workload, axes: Axes) -> tuple[BufferSet, BufferSet]:

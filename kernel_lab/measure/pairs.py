@@ -165,7 +165,7 @@ class _PairTaker:
                     return quad
                 taken.append(quad)
             for process in (self.candidate, self.baselines[self.duel.baselines[plan[0].shape].name]):
-                data.release_from(process.arm)
+                process.arm.release()
         return taken
 
     def _settle(self, shape: int, data: Rotation) -> Failed | None:

@@ -126,6 +126,10 @@ class Arena(Protocol):
         """Buffers for one set of arguments; with `outputs_of`, the outputs are those of another set."""
         ...
 
+    def recycle(self) -> None:
+        """Every buffer set made so far is of no more use; those to come are made of the same memory."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -143,8 +147,8 @@ class Arm(Protocol):
         call. Nothing else runs in the span."""
         ...
 
-    def release(self, buffers: BufferSet) -> None:
-        """The process maps `buffers` no longer. Closing the arm does the same for all."""
+    def release(self) -> None:
+        """The process maps no buffer set any longer. Closing the arm does the same."""
         ...
 
     def close(self) -> None: ...

@@ -89,7 +89,7 @@ class Library:
             case Request.MAP:
                 self._map(request, descriptors)
             case Request.UNMAP:
-                del self.sets[protocol.read_unmap(request.payload)]
+                self.sets.clear()
                 self._reply(Reply.UNMAPPED, request.sequence, b"")
             case Request.CALL:
                 self._call(request)
@@ -109,7 +109,10 @@ class Library:
             self._reply(Reply.LOADED, sequence, struct.pack("<QQ", NOT_OBSERVED, NOT_OBSERVED))
 
     def _map(self, request: protocol.Asked, descriptors: Sequence[int]) -> None:
-        asked = protocol.read_map(request.payload)
+        addresses = [at for asked in protocol.read_map(request.payload) for at in self._map_set(asked, descriptors)]
+        self._reply(Reply.MAPPED, request.sequence, struct.pack(f"<{len(addresses)}Q", *addresses))
+
+    def _map_set(self, asked: protocol.AskedMap, descriptors: Sequence[int]) -> list[int]:
         axes = dict(zip(self.workload.axes, asked.sizes, strict=True))
         declared = (*self.workload.inputs, *self.workload.outputs)
         arrays = {
@@ -123,8 +126,7 @@ class Library:
             for one in asked.origins
         )
         self.sets[asked.number] = Arguments(inputs, outputs, axes, origins)
-        addresses = [array.ctypes.data for array in arrays.values()]
-        self._reply(Reply.MAPPED, request.sequence, struct.pack(f"<{len(addresses)}Q", *addresses))
+        return [array.ctypes.data for array in arrays.values()]
 
     def _call(self, request: protocol.Asked) -> None:
         number, scalars = protocol.read_call(request.payload)

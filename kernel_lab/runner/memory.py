@@ -26,8 +26,8 @@ ELEMENT = np.dtype(np.float32)
 MOST_LINES = 64
 """A natural buffer begins up to one page into its mapping: chosen, the offset within a page is what caches see."""
 CANARY = 0xA5
-SLAB_BYTES = 16 << 20
-"""Chosen: 64 mappings for the largest cold rotation (1 GiB)."""
+SLAB_BYTES = 1 << 30
+"""Chosen: a mapping or two for the largest cold rotation. A page that nobody touched costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,14 @@ class Pages:
         self.slab.madvise(mmap.MADV_REMOVE, self.start, self.length)
 
 
+@dataclass(frozen=True)
+class Slab:
+    """A part of a memory file, as the parent maps it."""
+
+    content: mmap.mmap
+    file_offset: int
+
+
 class MemoryFile:
     """A memory file that only grows. The parent maps it in slabs, since every mapping of Python's costs a descriptor
     and a cold rotation has thousands of buffers."""
@@ -58,25 +66,29 @@ class MemoryFile:
         # nobody who holds the descriptor can pull pages from under the parent
         fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
         self.length = 0
-        self._slab: mmap.mmap | None = None
-        self._slab_at, self._slab_offset = 0, 0
+        self._slabs: list[Slab] = []
+        self._current, self._at = 0, 0
 
     def take(self, length: int) -> Pages:
-        """Fresh pages. Raises Transient when memory is short."""
-        if length >= SLAB_BYTES:
-            return Pages(self._grow(length), 0, self.length - length, length)
-        if self._slab is None or self._slab_at + length > len(self._slab):
-            self._slab, self._slab_at, self._slab_offset = self._grow(SLAB_BYTES), 0, self.length - SLAB_BYTES
-        start = self._slab_at
-        self._slab_at += length
-        return Pages(self._slab, start, self._slab_offset + start, length)
+        """Pages that nobody else has. Raises Transient when memory is short."""
+        while self._current < len(self._slabs) and self._at + length > len(self._slabs[self._current].content):
+            self._current, self._at = self._current + 1, 0
+        if self._current == len(self._slabs):
+            self._slabs.append(self._grown(max(length, SLAB_BYTES)))
+        slab, start = self._slabs[self._current], self._at
+        self._at += length
+        return Pages(slab.content, start, slab.file_offset + start, length)
+
+    def rewind(self) -> None:
+        """Pages are given out from the first one on again: nobody uses those given out so far."""
+        self._current, self._at = 0, 0
 
     def close(self) -> None:
         """The file lives on only where it is mapped."""
-        self._slab = None
+        self._slabs.clear()
         os.close(self.descriptor)
 
-    def _grow(self, length: int) -> mmap.mmap:
+    def _grown(self, length: int) -> Slab:
         offset = self.length
         try:
             os.ftruncate(self.descriptor, offset + length)
@@ -84,7 +96,7 @@ class MemoryFile:
         except OSError as error:
             raise Transient(f"no memory for {length} bytes of shared buffers: {error.strerror}") from error
         self.length += length
-        return slab
+        return Slab(slab, offset)
 
 
 @dataclass(frozen=True)
@@ -107,6 +119,12 @@ class Place:
         """Bytes of the data alone."""
         return int(np.prod(self.shape, dtype=np.int64)) * ELEMENT.itemsize
 
+    @property
+    def slack(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """What lies before and after the data in its own pages."""
+        content = self.pages.content
+        return content[: self.pointer_offset], content[self.pointer_offset + self.data_bytes :]
+
 
 class MemfdBuffers:
     """A `BufferSet`. The parent's views stay valid until `close`."""
@@ -121,7 +139,8 @@ class MemfdBuffers:
         self._axes = dict(axes)
         self._closed = False
         for place in (*places, *origins):
-            place.pages.content[:] = CANARY
+            before, after = place.slack
+            before[:] = after[:] = CANARY
 
     @property
     def axes(self) -> Axes:
@@ -221,8 +240,7 @@ class MemfdBuffers:
         return flat.reshape(place.shape)
 
     def _slack_intact(self, place: Place) -> bool:
-        content, end = place.pages.content, place.pointer_offset + place.data_bytes
-        return bool((content[: place.pointer_offset] == CANARY).all() and (content[end:] == CANARY).all())
+        return all(bool((part == CANARY).all()) for part in place.slack)
 
 
 class MemfdArena:
@@ -248,7 +266,7 @@ class MemfdArena:
         offset_elements: int = 0,
         outputs_of: BufferSet | None = None,
     ) -> MemfdBuffers:
-        """Buffers for one set of arguments, full of canaries until filled. `offset_elements` moves every buffer away
+        """Buffers for one set of arguments, canaries around the data. `offset_elements` moves every buffer away
         from the edge that `alignment` puts it on. With `outputs_of` the outputs are those of another set of the same
         sizes, and live as long as either, but for those that are read too. Raises Transient when memory is short."""
         shift = offset_elements * ELEMENT.itemsize
@@ -257,6 +275,11 @@ class MemfdArena:
         places += [self._output_place(b, axes, alignment, shift, outputs_of) for b in workload.outputs]
         origins = [self._place(b, axes, "natural", shift, is_input=True) for b in read_too]
         return MemfdBuffers(self, {a: axes[a] for a in workload.axes}, tuple(places), tuple(origins))
+
+    def recycle(self) -> None:
+        """Every buffer set made so far is of no more use; those to come are made of the same memory."""
+        self._inputs.rewind()
+        self._outputs.rewind()
 
     def close(self) -> None:
         """All files are closed; memory lives on only where an arm still maps it."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -87,10 +88,9 @@ class ProcessArm:
 
     def call(self, buffers: BufferSet, scalars: Scalars) -> CallOutcome:
         """The candidate was called once on `buffers`, or how it ended."""
-        mapped = self._map(buffers)
-        if not isinstance(mapped, Mapped):
-            return mapped
-        payload = protocol.call(mapped.number, tuple(scalars.values()))
+        if ended := self._map([_memory(buffers)]):
+            return ended
+        payload = protocol.call(self._sets[_memory(buffers)].number, tuple(scalars.values()))
         started = time.monotonic_ns()
         answer = self._ask(Request.CALL, payload, Reply.RETURNED, self._limits.call_timeout_s)
         parent_ns = time.monotonic_ns() - started
@@ -103,12 +103,10 @@ class ProcessArm:
         self, buffers: Sequence[BufferSet], scalars: Scalars, min_sample_ns: int, pause_ns: int
     ) -> Timing | Died | OverTime:
         """One sample over `buffers` in turn, or how the process ended."""
-        numbers, restored = [], any(_memory(one).origins for one in buffers[:1])
-        for one in buffers:
-            mapped = self._map(one)
-            if not isinstance(mapped, Mapped):
-                return mapped
-            numbers.append(mapped.number)
+        memories = [_memory(one) for one in buffers]
+        if ended := self._map(memories):
+            return ended
+        numbers, restored = [self._sets[one].number for one in memories], any(one.origins for one in memories[:1])
         payload = protocol.time(numbers, tuple(scalars.values()), min_sample_ns, pause_ns)
         answer = self._ask(
             Request.TIME,
@@ -128,11 +126,11 @@ class ProcessArm:
         parent_ns = _between_marks(self._marks_ns[-MARKS_PER_ROUND * rounds :])
         return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
 
-    def release(self, buffers: BufferSet) -> None:
-        """The process maps `buffers` no longer; closing the arm does the same for all."""
-        mapped = self._sets.pop(_memory(buffers), None)
-        if mapped and self._ended is None:
-            self._ask(Request.UNMAP, protocol.unmap(mapped.number), Reply.UNMAPPED, START_TIMEOUT_S)
+    def release(self) -> None:
+        """The process maps no buffer set any longer; closing the arm does the same."""
+        if self._sets and self._ended is None:
+            self._ask(Request.UNMAP, b"", Reply.UNMAPPED, START_TIMEOUT_S)
+        self._sets.clear()
 
     def close(self) -> None:
         """Nothing of the process is left."""
@@ -152,31 +150,38 @@ class ProcessArm:
         """Two calls at their limit, and the pauses and samples of every attempt twice over."""
         return 2 * self._limits.call_timeout_s + 2 * ATTEMPTS * (min_sample_ns + pause_ns) / 1e9
 
-    def _map(self, buffers: BufferSet) -> Mapped | Died | OverTime:
-        memory = _memory(buffers)
-        if memory in self._sets:
-            return self._sets[memory]
-        number = self._free_number()
-        read_only, inputs, outputs = memory.descriptors
+    def _map(self, wanted: Sequence[MemfdBuffers]) -> Died | OverTime | None:
+        """All of `wanted` are mapped, or how the process ended. As many as fit go in one message."""
+        todo = [one for one in dict.fromkeys(wanted) if one not in self._sets]
+        if len(self._sets) + len(todo) > protocol.MAX_SETS:
+            raise Bug(f"more than {protocol.MAX_SETS} buffer sets in one arm: release them first")
+        asked = [(one, self._asked(one, len(self._sets) + at)) for at, one in enumerate(todo)]
+        while asked:
+            fitting = _fitting([payload for _, payload in asked])
+            if ended := self._map_at_once(asked[:fitting]):
+                return ended
+            asked = asked[fitting:]
+        return None
+
+    def _asked(self, memory: MemfdBuffers, number: int) -> bytes:
         rows = memory.mapped(inputs_writable=self._inputs_writable)
-        asked = protocol.AskedMap(number, tuple(rows), tuple(memory.axes.values()), memory.origins)
-        payload = protocol.map_set(asked)
+        return protocol.map_set(protocol.AskedMap(number, tuple(rows), tuple(memory.axes.values()), memory.origins))
+
+    def _map_at_once(self, asked: Sequence[tuple[MemfdBuffers, bytes]]) -> Died | OverTime | None:
+        read_only, inputs, outputs = asked[0][0].descriptors
         files = (inputs if self._inputs_writable else read_only, outputs)
+        payload = b"".join(one for _, one in asked)
         answer = self._ask(Request.MAP, payload, Reply.MAPPED, START_TIMEOUT_S, files)
         if not isinstance(answer, Message):
             return answer
-        if len(answer.numbers) != len(memory.places):
-            return self._distrust(f"{len(answer.numbers)} addresses for {len(memory.places)} buffers")
-        bases = {p.buffer.name: base for p, base in zip(memory.places, answer.numbers, strict=True)}
-        self._sets[memory] = Mapped(number, bases)
-        return self._sets[memory]
-
-    def _free_number(self) -> int:
-        taken = {mapped.number for mapped in self._sets.values()}
-        free = next((n for n in range(protocol.MAX_SETS) if n not in taken), None)
-        if free is None:
-            raise Bug(f"more than {protocol.MAX_SETS} buffer sets in one arm: release some")
-        return free
+        places = sum(len(memory.places) for memory, _ in asked)
+        if len(answer.numbers) != places:
+            return self._distrust(f"{len(answer.numbers)} addresses for {places} buffers")
+        addresses = iter(answer.numbers)
+        for memory, _ in asked:
+            bases = {place.buffer.name: base for place, base in zip(memory.places, addresses, strict=False)}
+            self._sets[memory] = Mapped(len(self._sets), bases)
+        return None
 
     def _ask(
         self,
@@ -270,6 +275,12 @@ class ProcessArm:
 
     def _output(self) -> str:
         return self._running.output(self._limits.output_bytes)
+
+
+def _fitting(payloads: Sequence[bytes]) -> int:
+    """How many of `payloads` fit one message; at least one, which always does."""
+    ends = accumulate(len(one) for one in payloads)
+    return max(1, sum(end <= protocol.MESSAGE_BYTES - protocol.HEADER.size for end in ends))
 
 
 def object_file(path: Path) -> int:

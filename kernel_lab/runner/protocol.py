@@ -9,8 +9,8 @@ as data from a stranger.
 | request | payload |
 |---|---|
 | LOAD | nproc u64 (0: leave), filter bytes u32, entry bytes u32, filter, entry with a zero byte; + the object's descriptor |
-| MAP | set, buffers, axes, origins (u32); per buffer: descriptor index, writable (u32), file offset, mapped bytes, pointer offset (u64); axes (i64); per origin: buffer, descriptor index (u32), file offset, mapped bytes, pointer offset, bytes (u64); + two descriptors, inputs and outputs |
-| UNMAP | set u32 |
+| MAP | per set: set, buffers, axes, origins (u32); per buffer: descriptor index, writable (u32), file offset, mapped bytes, pointer offset (u64); axes (i64); per origin: buffer, descriptor index (u32), file offset, mapped bytes, pointer offset, bytes (u64); + two descriptors, inputs and outputs |
+| UNMAP | nothing: no set is mapped any longer |
 | CALL | set, floats (u32), four f32 |
 | TIME | min_sample_ns, pause_ns (u64), sets, floats (u32), four f32, set numbers u32 |
 | QUIT | nothing |
@@ -122,7 +122,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class AskedMap:
-    """The payload of MAP."""
+    """One set of MAP."""
 
     number: int
     buffers: tuple[MappedBuffer, ...]
@@ -164,17 +164,12 @@ def load(nproc: int, filter_program: bytes, entry: str) -> bytes:
 
 
 def map_set(asked: AskedMap) -> bytes:
-    """The payload of MAP."""
+    """What MAP says of one set. Its payload is as many of these as fit a message."""
     head = MAP_HEAD.pack(asked.number, len(asked.buffers), len(asked.sizes), len(asked.origins))
     rows = (BUFFER_ROW.pack(b.descriptor, b.writable, *_span(b)) for b in asked.buffers)
     sizes = struct.pack(f"<{len(asked.sizes)}q", *asked.sizes)
     origins = (ORIGIN_ROW.pack(o.buffer, o.place.descriptor, *_span(o.place), o.data_bytes) for o in asked.origins)
     return b"".join((head, *rows, sizes, *origins))
-
-
-def unmap(number: int) -> bytes:
-    """The payload of UNMAP."""
-    return struct.pack("<I", number)
 
 
 def call(number: int, scalars: Sequence[float]) -> bytes:
@@ -213,30 +208,34 @@ def decode_request(packet: bytes) -> Asked:
     return Asked(Request(kind), sequence, packet[HEADER.size :])
 
 
-def read_map(payload: bytes) -> AskedMap:
-    """What to map, and what to restore from where."""
-    number, buffers, axes, origins = MAP_HEAD.unpack_from(payload)
-    rows = [BUFFER_ROW.unpack_from(payload, MAP_HEAD.size + i * BUFFER_ROW.size) for i in range(buffers)]
-    at = MAP_HEAD.size + buffers * BUFFER_ROW.size
+def read_map(payload: bytes) -> tuple[AskedMap, ...]:
+    """The sets to map, and what to restore from where."""
+    asked, at = [], 0
+    while at < len(payload):
+        one, at = _read_set(payload, at)
+        asked.append(one)
+    return tuple(asked)
+
+
+def _read_set(payload: bytes, at: int) -> tuple[AskedMap, int]:
+    number, buffers, axes, origins = MAP_HEAD.unpack_from(payload, at)
+    at += MAP_HEAD.size
+    rows = [BUFFER_ROW.unpack_from(payload, at + i * BUFFER_ROW.size) for i in range(buffers)]
+    at += buffers * BUFFER_ROW.size
     sizes = struct.unpack_from(f"<{axes}q", payload, at)
     at += 8 * axes
     from_rows = [ORIGIN_ROW.unpack_from(payload, at + i * ORIGIN_ROW.size) for i in range(origins)]
-    return AskedMap(
+    asked = AskedMap(
         number,
         tuple(MappedBuffer(d, bool(w), *span) for d, w, *span in rows),
         sizes,
         tuple(Origin(i, MappedBuffer(d, False, *span), size) for i, d, *span, size in from_rows),  # noqa: FBT003
     )
+    return asked, at + origins * ORIGIN_ROW.size
 
 
 def _span(mapped: MappedBuffer) -> tuple[int, int, int]:
     return mapped.file_offset, mapped.mapped_bytes, mapped.pointer_offset
-
-
-def read_unmap(payload: bytes) -> int:
-    """Number of the set."""
-    (number,) = struct.unpack("<I", payload)
-    return int(number)
 
 
 def read_call(payload: bytes) -> tuple[int, tuple[float, ...]]:

@@ -40,6 +40,10 @@
 #define MAX_BUFFERS 16
 #define MAX_SETS 4096
 #define GUARD_BYTES (1 << 20) /* chosen: an overrun by a whole row still lands in it; address space is free */
+#ifndef MADV_POPULATE_READ /* headers before glibc 2.35 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
 #define MAX_ROUNDS 64         /* protocol.py says why */
 #define MAX_ATTEMPTS 6        /* chosen: the second attempt is long enough unless the clock of the machine jumps */
 
@@ -349,9 +353,11 @@ static void load(uint32_t sequence, const char *payload, int object)
 }
 
 /* Every page is present in this process's own page table before a clock starts. */
-static void touch(char *bytes, size_t length, int writable)
+static void populate(char *bytes, size_t length, int writable)
 {
-    for (size_t at = 0; at < length; at += 4096) {
+    if (madvise(bytes, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
+        return;
+    for (size_t at = 0; at < length; at += 4096) { /* a kernel before 5.14 */
         volatile char *page = bytes + at;
         char kept = *page;
         if (writable)
@@ -371,7 +377,7 @@ static int map_buffer(struct region *region, const struct wire_buffer *wire, con
                       MAP_SHARED | MAP_FIXED, descriptors[wire->descriptor], (off_t)wire->file_offset);
     if (data == MAP_FAILED)
         return -1;
-    touch(data, wire->mapped_bytes, (int)wire->writable);
+    populate(data, wire->mapped_bytes, (int)wire->writable);
     return 0;
 }
 
@@ -389,22 +395,24 @@ static int map_origin(struct set *set, struct origin *origin, const struct wire_
     return 0;
 }
 
-static void map(uint32_t sequence, const char *payload, const int *descriptors, int count)
+/* One set of MAP: the addresses of its buffers, and where the next one begins; NULL with the reason when it cannot be. */
+static const char *map_set(const char *payload, const int *descriptors, int count, uint64_t *address, const char **why)
 {
     struct wire_map wire;
     struct wire_buffer buffer[MAX_BUFFERS];
     struct wire_origin origin;
-    uint64_t address[MAX_BUFFERS];
     memcpy(&wire, payload, sizeof wire);
+    *why = "map: too large";
     if (wire.set >= MAX_SETS || wire.buffers > MAX_BUFFERS || wire.buffers + wire.axes > MAX_INTEGERS ||
         wire.origins > wire.buffers)
-        return refuse(sequence, "map: too large");
+        return NULL;
     struct set *set = &sets[wire.set];
     memset(set, 0, sizeof *set);
     memcpy(buffer, payload + sizeof wire, wire.buffers * sizeof *buffer);
+    *why = "map: mmap";
     for (uint32_t i = 0; i < wire.buffers; i++) {
         if (map_buffer(&set->region[i], &buffer[i], descriptors, count) < 0)
-            return refuse(sequence, "map: mmap");
+            return NULL;
         address[i] = (uint64_t)(uintptr_t)(set->region[i].reserved + GUARD_BYTES);
         set->integer[i] = (int64_t)(address[i] + buffer[i].pointer_offset);
 #if defined(__SANITIZE_ADDRESS__)
@@ -416,26 +424,42 @@ static void map(uint32_t sequence, const char *payload, const int *descriptors, 
     payload += sizeof wire + wire.buffers * sizeof *buffer;
     memcpy(set->integer + wire.buffers, payload, wire.axes * sizeof(int64_t));
     payload += wire.axes * sizeof(int64_t);
-    for (uint32_t i = 0; i < wire.origins; i++) {
-        memcpy(&origin, payload + i * sizeof origin, sizeof origin);
+    *why = "map: origin";
+    for (uint32_t i = 0; i < wire.origins; i++, payload += sizeof origin) {
+        memcpy(&origin, payload, sizeof origin);
         if (map_origin(set, &set->origin[i], &origin, descriptors, count) < 0)
-            return refuse(sequence, "map: origin");
+            return NULL;
     }
     set->used = 1;
-    report(MAPPED, sequence, address, wire.buffers * (uint32_t)sizeof *address);
+    return payload;
 }
 
-static void unmap(uint32_t sequence, const char *payload)
+/* As many sets as the message holds: a cold rotation has thousands, and a round trip costs more than a small mapping. */
+static void map(uint32_t sequence, const char *payload, uint32_t bytes, const int *descriptors, int count)
 {
-    uint32_t number;
-    memcpy(&number, payload, sizeof number);
-    if (number >= MAX_SETS || !sets[number].used)
-        return refuse(sequence, "unmap: no such set");
-    for (uint32_t i = 0; i < sets[number].regions; i++)
-        munmap(sets[number].region[i].reserved, sets[number].region[i].reserved_bytes);
-    for (uint32_t i = 0; i < sets[number].origins; i++)
-        munmap(sets[number].origin[i].region.reserved, sets[number].origin[i].region.reserved_bytes);
-    sets[number].used = 0;
+    static uint64_t address[MESSAGE_BYTES / sizeof(struct wire_buffer)];
+    const char *end = payload + bytes, *why = NULL;
+    uint32_t addresses = 0;
+    while (payload < end) {
+        struct wire_map next;
+        memcpy(&next, payload, sizeof next);
+        payload = map_set(payload, descriptors, count, address + addresses, &why);
+        if (!payload)
+            return refuse(sequence, why);
+        addresses += next.buffers;
+    }
+    report(MAPPED, sequence, address, addresses * (uint32_t)sizeof *address);
+}
+
+static void unmap(uint32_t sequence)
+{
+    for (struct set *set = sets; set < sets + MAX_SETS; set++) {
+        for (uint32_t i = 0; set->used && i < set->regions; i++)
+            munmap(set->region[i].reserved, set->region[i].reserved_bytes);
+        for (uint32_t i = 0; set->used && i < set->origins; i++)
+            munmap(set->origin[i].region.reserved, set->origin[i].region.reserved_bytes);
+        set->used = 0;
+    }
     report(UNMAPPED, sequence, NULL, 0);
 }
 
@@ -615,8 +639,8 @@ int main(int argc, char **argv)
             return 3;
         switch (header.kind) {
         case LOAD: load(header.sequence, payload, count ? descriptors[0] : -1); break;
-        case MAP: map(header.sequence, payload, descriptors, count); break;
-        case UNMAP: unmap(header.sequence, payload); break;
+        case MAP: map(header.sequence, payload, header.bytes, descriptors, count); break;
+        case UNMAP: unmap(header.sequence); break;
         case CALL: call(header.sequence, payload); break;
         case TIME: time_calls(header.sequence, payload); break;
         case QUIT: return 0;

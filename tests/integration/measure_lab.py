@@ -141,8 +141,8 @@ class Retold:
     def call(self, buffers: BufferSet, scalars: Scalars) -> CallOutcome:
         return self.arm.call(buffers, scalars)
 
-    def release(self, buffers: BufferSet) -> None:
-        self.arm.release(buffers)
+    def release(self) -> None:
+        self.arm.release()
 
     def close(self) -> None:
         self.arm.close()

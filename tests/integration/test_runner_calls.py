@@ -94,7 +94,7 @@ def test_released_buffers_can_be_given_again(bwrap_rig: Rig) -> None:
         buffers.poison_outputs(0)
         for _ in range(3):
             assert isinstance(arm.call(buffers, AXPY.scalars), Returned)
-            arm.release(buffers)
+            arm.release()
     assert buffers.output("y")[0] == 3
 
 
@@ -321,7 +321,7 @@ def test_numpy_speaks_the_same_protocol(*, inputs_writable: bool) -> None:
         digest = buffers.input_digest()
         returned = arm.call(buffers, workload.scalars)
         timing = arm.time([buffers], workload.scalars, SAMPLE_NS, PAUSE_NS)
-        arm.release(buffers)
+        arm.release()
     assert isinstance(returned, Returned)
     assert isinstance(timing, Timing)
     assert timing.elapsed_ns >= SAMPLE_NS

@@ -79,7 +79,7 @@ def test_new_contents_are_what_the_next_call_finds(rig: Rig) -> None:
         assert isinstance(arm.call(buffers, ADDING.scalars), Returned)
         buffers.fill_inputs({"x": np.zeros(64), "z": np.zeros(64), "y": np.full(64, 7.0)})
         assert isinstance(arm.call(buffers, ADDING.scalars), Returned)
-        arm.release(buffers)
+        arm.release()
         assert np.all(buffers.output("y") == 7.0)
         assert isinstance(arm.call(buffers, ADDING.scalars), Returned)
     assert np.all(buffers.output("y") == 7.0)

@@ -60,12 +60,12 @@ MAPS = st.builds(
 )
 
 
-@given(MAPS)
-def test_a_map_request_is_read_as_it_was_written(wanted: AskedMap) -> None:
-    packet = protocol.encode(Request.MAP, 9, protocol.map_set(wanted))
+@given(st.lists(MAPS, max_size=4))
+def test_a_map_request_is_read_as_it_was_written(wanted: list[AskedMap]) -> None:
+    packet = protocol.encode(Request.MAP, 9, b"".join(map(protocol.map_set, wanted)))
     asked = protocol.decode_request(packet)
     assert (asked.kind, asked.sequence) == (Request.MAP, 9)
-    assert protocol.read_map(asked.payload) == wanted
+    assert protocol.read_map(asked.payload) == tuple(wanted)
 
 
 NANOSECONDS = st.integers(0, 2**63)
@@ -85,7 +85,6 @@ def test_a_time_request_is_read_as_it_was_written(
 @given(st.integers(0, protocol.MAX_SETS - 1), FLOATS)
 def test_a_call_request_is_read_as_it_was_written(number: int, scalars: list[float]) -> None:
     assert protocol.read_call(protocol.call(number, scalars)) == (number, tuple(scalars))
-    assert protocol.read_unmap(protocol.unmap(number)) == number
 
 
 def test_the_largest_request_fits_a_message() -> None:

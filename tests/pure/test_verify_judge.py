@@ -82,6 +82,8 @@ class HeldArena:
     ) -> Any:
         return HeldBuffers(axes)
 
+    def recycle(self) -> None: ...
+
     def close(self) -> None:
         self.closed = True
 
