@@ -13,7 +13,6 @@ from rich.table import Table
 from benchmarks import (
     a_a,
     audit,
-    champions,
     compile_backlog,
     factory_share,
     idle_memory,
@@ -37,7 +36,6 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     a_a.BENCHMARK,
     power.BENCHMARK,
     winners_curse.BENCHMARK,
-    *champions.BENCHMARKS,
     ptx.BENCHMARK,
     views.BENCHMARK,
 )
