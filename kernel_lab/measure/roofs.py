@@ -11,7 +11,7 @@ from kernel_lab.measure.bench import Bench, Racer, settled_sample, start
 from kernel_lab.measure.contents import ELEMENT_BYTES, Rotation, rotation_of
 from kernel_lab.measure.own_kernels import FMA_CHAINS, FMA_LINE, STORES, OwnKernel, OwnKernels
 from kernel_lab.measure.pairs import ended
-from kernel_lab.measure.schedule import shuffled, thread_counts
+from kernel_lab.measure.schedule import shuffled, thread_counts, worth_timing
 from kernel_lab.runner.arm import Arena, LoadFailed, Timing
 from kernel_lab.workloads.workload import Axes, Workload
 from schemas.enums import Regime
@@ -49,9 +49,10 @@ class RoofTimer:
     _taken_ns: dict[tuple[int, str], list[float]] = field(default_factory=dict)
 
     def round(self) -> None:
-        """One more sample of every store and thread count at every traffic, each from a fresh process."""
-        for index in range(len(self.traffics)):
-            with closing(self.bench.new_arena()) as arena:
+        """One more sample at every traffic of every store and thread count that may be the best, each from a fresh
+        process."""
+        with closing(self.bench.new_arena()) as arena:
+            for index in range(len(self.traffics)):
                 self._time(index, arena)
 
     def points(self) -> tuple[RoofPoint, ...]:
@@ -68,7 +69,8 @@ class RoofTimer:
         pairs = rotation_of(workload, traffic.roof_axes, self.bench.machine.llc_bytes, self.regime)
         racers = self._racers()
         with closing(Rotation(arena, workload, traffic.roof_axes, pairs, self.rng)) as data:
-            for how in shuffled(self.rng, tuple(racers)):
+            so_far = {how: self._taken_ns.get((index, how), []) for how in racers}
+            for how in shuffled(self.rng, worth_timing(so_far)):
                 kernel, racer = racers[how]
                 taken = time_alone(self.bench, racer, kernel.workload, data)
                 self._taken_ns.setdefault((index, how), []).append(taken.elapsed_ns / taken.calls)

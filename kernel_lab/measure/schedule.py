@@ -1,8 +1,9 @@
 """The order in which things are timed, purely: given a generator, everything is decided before the first call."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -22,6 +23,11 @@ HOT_ROUND_BYTES = 8 << 20
 HOT_ROUND_PAIRS = 32
 """A hot round of restored sets. Chosen: within a last-level cache, and long enough that the microsecond of its two
 marks is below a percent."""
+
+
+HOPELESS_FROM = 3.0
+"""Chosen: no disturbance that goes unrecorded was ever seen to triple a sample; half of a workload's contenders are
+past it, and timing them thrice took minutes of a goal on a machine with a large cache."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,13 @@ def rotation(set_bytes: int, pair_bytes: int, llc_bytes: int, regime: Regime, *,
 def shuffled(rng: np.random.Generator, names: Sequence[str]) -> tuple[str, ...]:
     """`names` in a random order, for one round of timing."""
     return tuple(names[int(i)] for i in rng.permutation(len(names)))
+
+
+def worth_timing(taken_ns: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """Names that may still be the fastest: never timed so far, or not HOPELESS_FROM times slower than the best."""
+    medians = {name: median(taken) for name, taken in taken_ns.items() if taken}
+    limit = HOPELESS_FROM * min(medians.values(), default=math.inf)
+    return tuple(name for name in taken_ns if medians.get(name, 0.0) < limit)
 
 
 def thread_counts(threads: int) -> tuple[int, ...]:

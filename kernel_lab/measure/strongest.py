@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 import numpy as np
@@ -15,18 +15,21 @@ from kernel_lab.measure.contents import Rotation, rotation_of
 from kernel_lab.measure.own_kernels import OwnKernels
 from kernel_lab.measure.pairs import Duel, ended
 from kernel_lab.measure.roofs import RoofTimer, traffic_of
-from kernel_lab.measure.schedule import shuffled
+from kernel_lab.measure.schedule import shuffled, worth_timing
 from kernel_lab.measure.statistics import Noise, level_per_look
-from kernel_lab.runner.arm import LoadFailed, Timing
+from kernel_lab.runner.arm import Arena, LoadFailed, Timing
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import Regime
 from schemas.goal import Shape
 from schemas.measurement import Contender, RoofPoint
 from schemas.work import Kernel, MachineClass
 
+RACE_LOOKS = 2
+"""Looks at the best two. Chosen: two that are still undecided are as good as each other for a goal, and the third look
+took as long as the first two."""
 SCREEN_ROUNDS = 3
-"""Samples of every contender at every shape before the best two are raced. Chosen: a median of three withstands one
-disturbance, and the race that follows decides what is close."""
+"""Samples at every shape, of every contender that may be the fastest there, before the best two are raced. Chosen: a
+median of three withstands one disturbance, and the race that follows decides what is close."""
 
 
 @dataclass(frozen=True)
@@ -136,20 +139,22 @@ class _Screen:
         for round_ in range(SCREEN_ROUNDS):
             self.racing.progress("screening baselines", round_, SCREEN_ROUNDS)
             self.roofs.round()
-            for index in range(len(self.at.shapes)):
-                self._round_at(index)
+            with closing(self.racing.bench.new_arena()) as arena:
+                for index in range(len(self.at.shapes)):
+                    self._round_at(index, arena)
         timed = {one.spec.name: one for one in self.ready if one.spec.name not in self.refused}
         medians = {
             name: tuple(median(self.taken_ns[name, index]) for index in range(len(self.at.shapes))) for name in timed
         }
         return Screened(timed, medians, tuple(self.refused.values()))
 
-    def _round_at(self, index: int) -> None:
+    def _round_at(self, index: int, arena: Arena) -> None:
         bench, rng, axes = self.racing.bench, self.racing.rng, self.at.shapes[index].axes
         pairs = rotation_of(self.at.workload, axes, bench.machine.llc_bytes, self.at.regime)
         by_name = {one.spec.name: one for one in self.ready if one.spec.name not in self.refused}
-        with closing(bench.new_arena()) as arena, closing(Rotation(arena, self.at.workload, axes, pairs, rng)) as data:
-            for name in shuffled(rng, tuple(by_name)):
+        with closing(Rotation(arena, self.at.workload, axes, pairs, rng)) as data:
+            so_far = {name: self.taken_ns.get((name, index), []) for name in by_name}
+            for name in shuffled(rng, worth_timing(so_far)):
                 self._sample(by_name[name], index, data)
 
     def _sample(self, one: Ready, index: int, data: Rotation) -> None:
@@ -182,7 +187,15 @@ def _race_best_two(racing: BaselineRacing, at: Field, screened: Screened) -> dic
             )
     if not duels:
         return {}
-    contest = Contest(racing.bench, duels, racing.noise, level_per_look(), racing.rng, progress=racing.progress)
+    protocol = replace(racing.bench.protocol, looks=racing.bench.protocol.looks[:RACE_LOOKS])
+    contest = Contest(
+        replace(racing.bench, protocol=protocol),
+        duels,
+        racing.noise,
+        level_per_look(),
+        racing.rng,
+        progress=racing.progress,
+    )
     return contest.run()
 
 

@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel_lab.measure.schedule import ROTATION_CAP_BYTES, plan_pair, rotation, thread_counts
+from kernel_lab.measure.schedule import (
+    HOPELESS_FROM,
+    ROTATION_CAP_BYTES,
+    plan_pair,
+    rotation,
+    thread_counts,
+    worth_timing,
+)
 from schemas.enums import Regime
 
 seeds = st.integers(min_value=0, max_value=2**32)
@@ -52,3 +59,10 @@ def test_thread_counts_end_with_the_quota() -> None:
     assert thread_counts(1) == (1,)
     assert thread_counts(2) == (1, 2)
     assert thread_counts(6) == (1, 2, 4, 6)
+
+
+def test_whatever_may_be_the_fastest_is_timed_again_and_what_was_never_timed_is_timed() -> None:
+    taken = {"best": [1.0, 9.0, 1.1], "close": [2.9], "hopeless": [HOPELESS_FROM * 1.1], "new": []}
+    assert worth_timing(taken) == ("best", "close", "new")
+    assert worth_timing({"a": [], "b": []}) == ("a", "b")
+    assert worth_timing({}) == ()
