@@ -15,7 +15,7 @@ from schemas.envelope import Recorded
 from schemas.events import BaselineChosen, CandidateProposed, ChampionCrowned, Fact, GoalCompleted, RaceFinished
 from schemas.measurement import BaselineRace, Comparison, Entrant, MachineProfile, Pair
 from schemas.model import Model
-from schemas.work import Genome
+from schemas.work import Baseline, Genome
 from services.runtime.artifacts import ArtifactStore
 
 FOLDER = ROOT / "benchmarks" / "results" / "goals"
@@ -132,7 +132,7 @@ def _found(facts: Sequence[Recorded[Any]], observed: Sequence[Recorded[Any]], fa
         "message": completed.message,
         "candidates": sum(isinstance(one.fact, CandidateProposed) for one in facts),
         "seconds": (facts[-1].recorded_at - facts[0].recorded_at).total_seconds(),
-        "baselines": chosen.race if chosen else None,
+        "baselines": without_places(chosen.race) if chosen else None,
         "crowned": crowned is not None,
         "variant": kernel.variant if kernel else "",
         "genome": kernel.genome if kernel else {},
@@ -153,6 +153,19 @@ def _best(raced: RaceFinished | None, crowned: ChampionCrowned | None) -> Entran
     if crowned is not None:
         return next(entrant for entrant in entrants if entrant.candidate_id == crowned.candidate_id)
     return max(entrants, key=lambda one: one.comparison.ratio.low if one.comparison.ratio else 0.0, default=None)
+
+
+def without_places(race: BaselineRace) -> BaselineRace:
+    """The race with its objects named by their digests: the store that they lay in is gone with its factory."""
+
+    def placeless(one: Baseline) -> Baseline:
+        if one.artifact is None:
+            return one
+        stored = one.artifact.object
+        named = stored.model_copy(update={"uri": f"sha256:{stored.sha256}"})
+        return one.model_copy(update={"artifact": one.artifact.model_copy(update={"object": named})})
+
+    return race.model_copy(update={"strongest": tuple(map(placeless, race.strongest))})
 
 
 def with_pairs(comparison: Comparison, store: ArtifactStore) -> Comparison:

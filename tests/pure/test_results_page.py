@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from benchmarks import make_results
-from benchmarks.goal_results import GoalResult, is_current, keep, kept, serving_goal, with_pairs
+from benchmarks.goal_results import GoalResult, is_current, keep, kept, serving_goal, with_pairs, without_places
 from benchmarks.results_page import page, roof_fraction, shape_rows, shrinkage
-from schemas.enums import EndedBy, Outcome, RatioKind, Verdict
+from schemas.enums import EndedBy, Language, Outcome, RatioKind, Verdict
 from schemas.faults import Transient
 from schemas.measurement import BaselineRace, Comparison, Contender, Pair, Quad, RoofPoint, ShapeResult
-from schemas.work import Baseline
+from schemas.work import Artifact, Baseline, Build, Kernel
 from services.runtime.artifacts import ArtifactStore
 from tests.search_story import comparison
 
@@ -154,6 +154,17 @@ def test_pairs_in_the_store_come_back_into_the_record(tmp_path: Path) -> None:
     )
     assert with_pairs(moved, store) == whole
     assert with_pairs(whole, store) == whole
+
+
+def test_a_record_names_objects_by_their_digests_and_no_place_of_the_machine() -> None:
+    stored = Artifact(sha256="ab" * 32, uri="file:///home/somebody/store/ab/ab", size=7)
+    kernel = Kernel(language=Language.C, source="", fingerprint="f")
+    built = Build(kernel=kernel, object=stored, command=(), toolchain="gcc")
+    compiled = Baseline(name="c", axes=SIZES[0], median_ns=1.0, artifact=built)
+    race = baselines().model_copy(update={"strongest": (compiled, *baselines().strongest)})
+    told = without_places(race).model_dump_json()
+    assert "somebody" not in told
+    assert f'"sha256:{"ab" * 32}"' in told
 
 
 def test_only_this_machine_and_this_very_code_count_as_recorded() -> None:
