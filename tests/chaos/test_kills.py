@@ -43,6 +43,7 @@ def test_nats_and_then_postgres_are_killed_under_load_and_nothing_is_lost(factor
     assert_whole(factory, "servers")
 
 
+@pytest.mark.long
 def test_a_factory_killed_whole_goes_on_where_it_was(factory: Factory) -> None:
     factory.up()
     factory.submit(BUSY_GOAL, "whole")

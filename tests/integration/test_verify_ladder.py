@@ -189,6 +189,7 @@ def test_fuzz_shrinks_what_it_finds_and_what_it_keeps_catches_cheaply(court: Cou
     assert verify_source(inmate.source, RMS_NORM, known, court, machine).reason is Reason.COUNTEREXAMPLE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -373,6 +374,7 @@ def test_a_lost_object_that_cannot_be_built_to_its_digest_is_no_verdict(
     assert "0000" in (judgement.message or "")
 
 
+@pytest.mark.long
 def test_an_earlier_verdicts_seeds_judge_the_same_way_from_the_command_line(tmp_path: Path) -> None:
     kernel, verdict = tmp_path / "k.c", tmp_path / "verdict.json"
     kernel.write_bytes(PLAIN.source)

@@ -56,6 +56,7 @@ def test_a_good_candidate_climbs_every_rung(inmate: Inmate, court: Court, machin
     assert len(judgement.rungs) == len(LADDER)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("check", "inmate"), GUARDED, ids=lambda value: value if isinstance(value, str) else value.name
 )
