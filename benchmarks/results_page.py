@@ -96,7 +96,7 @@ def _summary(result: GoalResult) -> str:
     hold_out = result.hold_out
     verdict = str(hold_out.verdict) if hold_out else f"no race ({result.outcome})"
     cells = (
-        f"[{result.workload}](#{_anchor(result)})",
+        f"[{result.workload}](results.md#{_anchor(result)})",
         verdict if result.crowned or hold_out is None else f"{verdict}, nobody crowned",
         _interval(hold_out.ratio if hold_out else None),
         _percent(roof_fraction(hold_out), "not memory-bound"),

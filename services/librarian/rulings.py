@@ -293,8 +293,19 @@ def _finals(goal: GoalState, evidence: Evidence) -> Drafts:
     kept = _kept(goal, finals.members(), evidence)
     if finals.proven():
         return (*kept, _race_due(goal, evidence, 0))
-    message = f"{len(finals.members())} nominated, none proven" if finals.opened else "nothing was worth nominating"
+    message = f"{len(finals.members())} nominated, none proven" if finals.opened else _why_none_was_nominated(goal)
     return (*kept, _completed(goal, goal.ended_by, Outcome.NO_VERIFIED_IMPROVEMENT, message))
+
+
+def _why_none_was_nominated(goal: GoalState) -> str:
+    counts, leader = goal.counts_so_far, goal.leader
+    if leader is not None:
+        return f"nothing was worth nominating: the best search ratio was {leader[1]:.3f}×"
+    if counts.measured:
+        return f"no number for any of {counts.measured} measured candidates: the machine was unfit or disturbed"
+    if counts.verified:
+        return f"the search was over before any of {counts.verified} verified candidates was measured"
+    return f"none of {counts.proposed} candidates was verified"
 
 
 def _race_due(goal: GoalState, evidence: Evidence, attempt: int) -> Draft[Any]:

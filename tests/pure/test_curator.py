@@ -531,6 +531,7 @@ def test_nothing_nominated_means_no_verified_improvement() -> None:
     floor.fate = lambda number: Reason.DOES_NOT_COMPILE
     floor.search().nominate()
     assert (floor.end.ended_by, floor.end.outcome) == (EndedBy.BUDGET, Outcome.NO_VERIFIED_IMPROVEMENT)
+    assert floor.end.message == f"none of {len(floor.facts(CandidateProposed))} candidates was verified"
     assert not floor.facts(RaceDue)
 
 
