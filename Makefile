@@ -35,7 +35,7 @@ test: fast ## The tests: real NATS, real Postgres, real compilers, real processe
 	$(BIN)/python -m pytest -m "alone and not long" || failed=1; \
 	exit $$failed
 
-test-all: test ## And the longest, with whole factories for minutes
+test-all: test ## And the longest: whole factories for minutes, what a command of its own repeats
 	@$(BIN)/python -m pytest -m long
 
 zoo: setup ## Every inmate of the zoo under every isolation that works here, and both rates

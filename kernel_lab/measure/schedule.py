@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
 import numpy as np
@@ -26,8 +25,9 @@ marks is below a percent."""
 
 
 HOPELESS_FROM = 3.0
-"""Chosen: no disturbance that goes unrecorded was ever seen to triple a sample; half of a workload's contenders are
-past it, and timing them thrice took minutes of a goal on a machine with a large cache."""
+HOPELESS_AFTER = 2
+"""Chosen: one sample may be disturbed by any factor, and the strongest must not be lost to it; after two that
+are three times too slow a third is not worth its time."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,10 @@ def shuffled(rng: np.random.Generator, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def worth_timing(taken_ns: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
-    """Names that may still be the fastest: never timed so far, or not HOPELESS_FROM times slower than the best."""
-    medians = {name: median(taken) for name, taken in taken_ns.items() if taken}
-    limit = HOPELESS_FROM * min(medians.values(), default=math.inf)
-    return tuple(name for name in taken_ns if medians.get(name, 0.0) < limit)
+    """Names that may still be the fastest: timed less than HOPELESS_AFTER times, or at least once not HOPELESS_FROM
+    times slower than the best."""
+    limit = HOPELESS_FROM * min((ns for taken in taken_ns.values() for ns in taken), default=math.inf)
+    return tuple(name for name, taken in taken_ns.items() if len(taken) < HOPELESS_AFTER or min(taken) < limit)
 
 
 def thread_counts(threads: int) -> tuple[int, ...]:
