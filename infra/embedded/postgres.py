@@ -101,8 +101,13 @@ class EmbeddedPostgres:
         self._process = None
 
     def kill(self) -> None:
-        """The server is gone as after a power cut (SIGKILL). The socket's path stays: `start` serves there again."""
-        if self._process is not None:
+        """The server and its backends are gone as after a power cut (SIGKILL): a backend would answer on for a moment.
+
+        The socket's path stays: `start` serves there again.
+        """
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGSTOP)  # it starts no other
+            _kill_children(self._process.pid)
             self._process.kill()
             self._process.wait()
         self._process = None
@@ -273,6 +278,20 @@ def _serves(pid: int, data: Path) -> bool:
         return Path(f"/proc/{pid}/cwd").samefile(data) and Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return False
+
+
+def _kill_children(pid: int) -> None:
+    """No child of `pid`, a stopped process, is alive: the sockets that it served are closed."""
+    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+    while any(_lives(child) for child in children):
+        time.sleep(0.001)
+
+
+def _lives(pid: int) -> bool:
+    """False for a zombie: a stopped parent does not reap it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def _await_detached(lock_lines: list[str], timeout_s: float = 10.0) -> None:

@@ -46,7 +46,7 @@ class EffectProcess:
 
     async def start(self) -> None:
         """The effect is open. Raises the fault that its opening raised."""
-        if self._child is not None and self._child.returncode is not None:
+        if self._child is not None and _dead(self._child):
             await self.close()
         if self._child is None:
             self.starts += 1
@@ -112,6 +112,16 @@ class EffectProcess:
             return Bug(f"{self._opening.entry} ended with status {status}; its traceback is on stderr")
         cause = signal.Signals(-status).name if status else "an early exit"
         return EffectLost(f"{self._opening.entry} was lost to {cause}")
+
+
+def _dead(child: Process) -> bool:
+    """Asked of the kernel: asyncio learns of a death a moment later, and work sent meanwhile would be lost."""
+    if child.returncode is not None:
+        return True
+    try:
+        return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # reaped by asyncio, not yet told
+        return True
 
 
 async def _read(child: Process) -> Done | Raised:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -71,11 +72,13 @@ async def test_a_killed_child_is_a_lost_effect_and_the_next_work_has_a_new_one(e
 
 
 async def test_a_child_that_died_idle_is_replaced_unnoticed(effect: EffectProcess) -> None:
-    await effect.perform(Compile("a"))
-    assert effect.pid
-    os.kill(effect.pid, signal.SIGKILL)
-    await until_gone(effect.pid)
-    assert "done" in await effect.perform(Compile("b"))
+    for _ in range(5):
+        await effect.perform(Compile("a"))
+        assert effect.pid
+        os.kill(effect.pid, signal.SIGKILL)
+        while alive(effect.pid):
+            time.sleep(0.0001)  # noqa: ASYNC251  asyncio is not given the time to learn of the death
+        assert "done" in await effect.perform(Compile("b"))
 
 
 async def test_an_exception_that_is_no_fault_is_a_bug(effect: EffectProcess) -> None:

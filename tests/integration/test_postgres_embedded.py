@@ -1,5 +1,6 @@
 """The embedded server lives and dies with its owner, survives being killed, and says what is wrong with a folder."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -68,6 +69,19 @@ async def test_it_keeps_its_data_over_stop_and_kill(own_postgres: EmbeddedPostgr
     own_postgres.stop()
     own_postgres.start()
     assert await ask(own_postgres.dsn(), "SELECT a FROM kept") == 7
+
+
+async def test_a_killed_server_answers_no_open_connection(own_postgres: EmbeddedPostgres) -> None:
+    """A backend that calculates does not notice that its postmaster is gone, and would go on for an hour."""
+    connection = await asyncpg.connect(own_postgres.dsn())
+    backend = await connection.fetchval("SELECT pg_backend_pid()")
+    endless = asyncio.create_task(connection.fetchval("SELECT count(*) FROM generate_series(1, 1e12)"))
+    await asyncio.sleep(0.1)
+    own_postgres.kill()
+    with pytest.raises(asyncpg.PostgresConnectionError):
+        await asyncio.wait_for(endless, 10)
+    assert gone(backend)
+    own_postgres.start()
 
 
 async def test_it_syncs_and_listens_on_no_port(own_postgres: EmbeddedPostgres) -> None:
