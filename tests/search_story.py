@@ -37,11 +37,11 @@ from schemas.events import (
     GenerationDue,
     GoalAccepted,
     MeasurementRefused,
-    RawRequest,
 )
 from schemas.goal import Constraints, Goal, Shape
 from schemas.ids import NAMESPACE
 from schemas.measurement import Comparison, Interval, ShapeResult
+from schemas.requests import RawRequest
 from schemas.verdict import Judgement
 from schemas.work import Artifact, Build, Genome, Kernel, MachineClass, Task
 from services.evidence.log import Incoming

@@ -14,7 +14,6 @@ from schemas.events import (
     CandidateMeasured,
     CandidateProposed,
     ChampionCrowned,
-    Contestant,
     CounterexampleKept,
     FinalistAbandoned,
     FinalistRejected,
@@ -33,7 +32,7 @@ from schemas.events import (
 )
 from schemas.ids import due_id
 from schemas.measurement import Entrant
-from schemas.work import MachineClass
+from schemas.work import Contestant, MachineClass
 from services.evidence.goal_parts import GoalPhase
 from services.librarian import curator
 from services.librarian.curator import CuratorState

@@ -11,8 +11,9 @@ from uuid import UUID
 import typer
 
 from schemas.envelope import Recorded
-from schemas.events import FACTS, Fact, RawRequest
+from schemas.events import FACTS, Fact
 from schemas.faults import Misconfigured
+from schemas.requests import RawRequest
 from services.console.commands import evidence
 from services.console.endpoints import open_home, open_log
 from services.console.exits import Exit, exit_with
