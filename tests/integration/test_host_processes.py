@@ -25,7 +25,7 @@ from services.runtime.goal_view import GoalStanding, GoalView
 from services.runtime.routes import create_route_queues
 from services.runtime.settings import Settings, environment_of
 from tests.fixtures.nats import ConnectAs
-from tests.fixtures.toy_service import ROUTE, propose
+from tests.fixtures.toy_service import IN_HAND, ROUTE, propose
 from tests.fixtures.waiting import until
 
 ACK_WAIT_S = 1.0
@@ -103,6 +103,13 @@ async def until_ready(port: int) -> None:
     await until(ready)
 
 
+async def until_in_hand(folder: Path) -> None:
+    async def seen() -> bool:
+        return (folder / IN_HAND).exists()
+
+    await until(seen)
+
+
 async def test_two_copies_one_killed_mid_work_conclude_every_candidate_exactly_once(
     connect_as: ConnectAs, librarian: Bus, start_host: Start, tmp_path: Path
 ) -> None:
@@ -124,8 +131,8 @@ async def test_a_copy_frozen_past_ack_wait_thaws_and_states_nothing_twice(
     frozen = await start_host()
     (who,) = await run_files(tmp_path, 1)
     await until_ready(who["metrics_port"])
-    cause = await propose(await connect_as("proposer"), "sleep:0.6")
-    await asyncio.sleep(0.3)
+    cause = await propose(await connect_as("proposer"), "sleep:1.5")
+    await until_in_hand(tmp_path)
     frozen.send_signal(signal.SIGSTOP)
     await start_host()
     await answers(librarian, 1)
@@ -177,7 +184,7 @@ async def test_sigterm_finishes_the_work_in_hand_and_exits_zero(
     await until_ready(who["metrics_port"])
     assert who["pid"] == host.pid
     cause = await propose(await connect_as("proposer"), "sleep:1.0")
-    await asyncio.sleep(0.4)
+    await until_in_hand(tmp_path)
     host.send_signal(signal.SIGTERM)
     status, _ = await ended(host)
     assert status == 0
@@ -224,7 +231,7 @@ async def test_a_goal_that_ends_mid_work_frees_the_copy_for_the_next(
     await run_files(tmp_path, 1)
     proposer = await connect_as("proposer")
     await propose(proposer, "spawn:3600", goal_id="cancelled")
-    await asyncio.sleep(0.3)
+    await until_in_hand(tmp_path)
     wanted = await propose(proposer, "ok", goal_id="wanted")
     await GoalView(await librarian.bucket(GOALS_BUCKET)).advance("cancelled", GoalStanding.ENDED, 9)
     assert set(await answers(librarian, 1)) == {wanted.id}
