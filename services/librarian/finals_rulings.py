@@ -1,5 +1,6 @@
 """What is due between the end of the search and the end of the goal. Pure."""
 
+from collections import Counter
 from typing import Any
 
 from schemas.enums import EndedBy, Outcome
@@ -8,6 +9,7 @@ from schemas.events import ChampionCrowned, FinalsDue, RaceDue
 from schemas.measurement import Entrant
 from schemas.work import Contestant
 from services.evidence import lessons
+from services.evidence.goal_parts import End, Finals
 from services.evidence.goal_state import ATTEMPTS, GoalState
 from services.librarian.catches import newly_kept
 from services.librarian.crown import rule
@@ -43,8 +45,19 @@ def in_finals(goal: GoalState, evidence: Evidence) -> Drafts:
     kept = newly_kept(goal, finals.members(), evidence)
     if finals.proven():
         return (*kept, _race_due(goal, evidence, 0))
-    message = f"{len(finals.members())} nominated, none proven" if finals.opened else _why_none_was_nominated(goal)
-    return (*kept, completed(goal, goal.ended_by, Outcome.NO_VERIFIED_IMPROVEMENT, message))
+    if kept:
+        return kept  # whoever comes next is tried on them first
+    if finals.in_vain and finals.attempt + 1 < ATTEMPTS:
+        return (finals_due(goal, evidence, goal.ended_by, finals.attempt + 1),)
+    message = _why_none_was_proven(finals) if finals.opened or finals.earlier else _why_none_was_nominated(goal)
+    return (completed(goal, goal.ended_by, Outcome.NO_VERIFIED_IMPROVEMENT, message),)
+
+
+def _why_none_was_proven(finals: Finals) -> str:
+    abandoned = sum(one.end is End.ABANDONED for one in finals.members().values())
+    reasons = Counter(reason.value for reason in finals.rejections) + Counter(abandoned=abandoned)
+    told = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
+    return f"{reasons.total()} nominated, none proven: {told}"
 
 
 def _why_none_was_nominated(goal: GoalState) -> str:
