@@ -15,6 +15,7 @@ from benchmarks import (
     audit,
     compile_backlog,
     factory_share,
+    flat_memory,
     idle_memory,
     null_throughput,
     power,
@@ -38,6 +39,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     winners_curse.BENCHMARK,
     ptx.BENCHMARK,
     views.BENCHMARK,
+    flat_memory.NULL,
+    flat_memory.REAL,
 )
 RESULTS = Path(__file__).parent / "results"
 

@@ -1,5 +1,6 @@
 """What people publish on the intake stream. The desk answers each with a fact (architecture.md, Requests and facts)."""
 
+from typing import Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -62,3 +63,24 @@ class WithdrawCounterexample(Model):
     """Why it is no evidence: it outlives whoever withdrew it."""
     nonce: str = Field(default="", max_length=64)
     """Any text, as in a steer."""
+
+
+class Problem(Model):
+    """One thing wrong with a request."""
+
+    path: str
+    """JSON path, e.g. `$.budget.wall`."""
+    message: str
+    hint: str = ""
+
+
+class RawRequest(Model):
+    """A request exactly as it came, inside the fact that answers it."""
+
+    subject: str
+    sha256: str
+    size: int
+    body: str
+    """UTF-8 when it is, else base64; cut at 64 KiB, which `encoding` says."""
+    encoding: Literal["utf-8", "base64", "utf-8-cut", "base64-cut"]
+    author: str = "unsigned"

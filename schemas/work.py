@@ -114,3 +114,11 @@ class Task(Model):
     baselines: tuple[Baseline, ...] = ()
     """One per shape, in the order of `shapes`; empty until baseline.chosen."""
     counterexamples: tuple[Counterexample, ...] = Field(default=(), max_length=MAX_COUNTEREXAMPLES)
+
+
+class Contestant(Model):
+    """A proven finalist, or an earlier champion, as a race needs it."""
+
+    candidate_id: UUID
+    build: Build
+    search_ratio: float | None

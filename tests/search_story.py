@@ -15,6 +15,7 @@ from schemas.enums import (
     RatioKind,
     Reason,
     Regime,
+    Rung,
     Stage,
     Target,
     Verdict,
@@ -32,16 +33,17 @@ from schemas.events import (
     Fact,
     FinalistNominated,
     FinalistProven,
+    FinalistRejected,
     FinalsDue,
     GenerationClosed,
     GenerationDue,
     GoalAccepted,
     MeasurementRefused,
-    RawRequest,
 )
 from schemas.goal import Constraints, Goal, Shape
 from schemas.ids import NAMESPACE
 from schemas.measurement import Comparison, Interval, ShapeResult
+from schemas.requests import RawRequest
 from schemas.verdict import Judgement
 from schemas.work import Artifact, Build, Genome, Kernel, MachineClass, Task
 from services.evidence.log import Incoming
@@ -191,16 +193,16 @@ class Story:
         )
         return self.state(due(self.goal_id, "generation", fact, number))
 
-    def finals_due(self, finalists: int = 3) -> Recorded[FinalsDue]:
+    def finals_due(self, finalists: int = 3, attempt: int = 0) -> Recorded[FinalsDue]:
         fact = FinalsDue(
             goal_id=self.goal_id,
-            attempt=0,
+            attempt=attempt,
             position=self.position,
             ended_by=EndedBy.BUDGET,
             finalists=finalists,
             task=task(self.goal_id),
         )
-        return self.state(due(self.goal_id, "finals", fact))
+        return self.state(due(self.goal_id, "finals", fact, attempt))
 
     def proposed(
         self,
@@ -311,6 +313,20 @@ class Story:
         self.say(
             FinalistProven(
                 goal_id=self.goal_id, candidate_id=id_, attempt=0, build=made, judgement=judgement(ladder=ladder)
+            )
+        )
+
+    def refuted(self, id_: UUID) -> None:
+        """A finalist is rejected by the deep rungs."""
+        self.say(
+            FinalistRejected(
+                goal_id=self.goal_id,
+                candidate_id=id_,
+                attempt=0,
+                reason=Reason.OUT_OF_BOUND,
+                rung=Rung.FUZZ,
+                message="wrong",
+                judgement=judgement(),
             )
         )
 

@@ -52,9 +52,14 @@ def known_fingerprint(folder: Path) -> str | None:
 
 def known_fingerprints(folder: Path) -> tuple[str, ...]:
     """The bootstrap key's, then those of keys before it, as far as somebody wrote them there."""
+    return fingerprints_in(folder / FINGERPRINT)
+
+
+def fingerprints_in(file: Path) -> tuple[str, ...]:
+    """The words of a file like `bootstrap.fingerprint`; none where there is no such file."""
     try:
-        return tuple((folder / FINGERPRINT).read_text(encoding="utf-8").split())
-    except OSError:
+        return tuple(file.read_text(encoding="utf-8").split())
+    except (OSError, UnicodeDecodeError):
         return ()
 
 

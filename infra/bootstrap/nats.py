@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from infra.bootstrap.nats_users import ADMIN
 from schemas.events import FACTS
-from schemas.faults import Misconfigured
+from schemas.faults import Misconfigured, Transient
 from services.runtime.bus import (
     FACTS_STREAM,
     GOALS_BUCKET,
@@ -19,6 +19,7 @@ from services.runtime.nats_link import Link, Refused
 from services.runtime.routes import create_common_queues
 from services.runtime.settings import Settings
 
+ATTEMPTS = 3
 DUPLICATE_WINDOW_S = 2 * 3600
 SECOND_NS = 1_000_000_000
 INTAKE_MAX_BYTES = 256 * 1024**2
@@ -27,7 +28,20 @@ PARKED_MAX_BYTES = 256 * 1024**2
 
 
 async def bootstrap_nats(settings: Settings, name: str = "admin") -> None:
-    """Streams, buckets and common queues exist. `settings` carry the credentials of the admin user."""
+    """Streams, buckets and common queues exist. `settings` carry the credentials of the admin user.
+
+    A server that does not answer in time is asked again: every step may be repeated.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            await _bootstrap(settings, name)
+            break
+        except Transient as fault:
+            if isinstance(fault, Refused) or attempt + 1 == ATTEMPTS:
+                raise
+
+
+async def _bootstrap(settings: Settings, name: str) -> None:
     link = await Link.open(settings, name)
     try:
         for config in _streams(settings):

@@ -5,13 +5,14 @@ Idempotent: `docker compose up` runs it every time, and an upgrade moves the sch
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.bootstrap.keys import bootstrap_keys, key_file
+from infra.bootstrap.keys import FINGERPRINT, bootstrap_keys, key_file
 from infra.bootstrap.nats import bootstrap_nats
 from infra.bootstrap.nats_users import SERVICES
 from infra.bootstrap.postgres import READER_ROLE, RECORDER_ROLE, bootstrap_postgres
@@ -27,6 +28,7 @@ WAITS_S = 60.0
 POLL_S = 1.0
 KEYS = Path("/keys")
 """The volume with the bootstrap key, which only this job mounts."""
+JANITOR = "janitor"
 HANDED = Path("/key")
 """One volume per service, mounted here and, to be read only, in that service."""
 
@@ -49,12 +51,16 @@ def main() -> None:
 
 
 def hand_out_keys(folder: Path, handed: Path, now: datetime) -> str:
-    """Every service has its own key, and no other's, in its own folder of `handed`. Returns the fingerprint."""
+    """Every service has its own key, and no other's, in its own folder of `handed`; the janitor has the fingerprint,
+    which is no secret. Returns it."""
     found = bootstrap_keys(folder, SERVICES, now)
     for service in SERVICES:
         given = handed / service
         given.mkdir(parents=True, exist_ok=True)
         ServiceKey.read(key_file(folder, service)).write(key_file(given, service))
+    judge = handed / JANITOR
+    judge.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(folder / FINGERPRINT, judge / FINGERPRINT)
     return found
 
 

@@ -19,10 +19,13 @@ from services.runtime.address import LOOPBACK, Address
 
 HERE = Address(LOOPBACK)
 """This machine only."""
-READY_TIMEOUT_S = 15.0
-"""Chosen: a million facts take 1.4 s to recover (event-backbone.md)."""
+READY_TIMEOUT_S = 30.0
+"""Chosen: a million facts take 1.4 s to recover (event-backbone.md), on a disk that does not stall."""
 STOP_TIMEOUT_S = 10.0
 POLL_S = 0.02
+PORT_ATTEMPTS = 3
+PORT_TAKEN = "address already in use"
+"""nats-server's own words, which are Go's."""
 
 
 class EmbeddedNats:
@@ -65,7 +68,7 @@ class EmbeddedNats:
         if self._process is not None:
             return
         self._prepare()
-        await self._launch(self._port or self._choose_port())
+        await (self._launch(self._port) if self._port else self._launch_first())
         write_private(self._home / "port", str(self._port))
 
     def kill(self) -> None:
@@ -127,6 +130,17 @@ class EmbeddedNats:
         return Misconfigured(
             f"cannot listen at {self._listen.host}: {error.strerror}; give --listen an address of this machine"
         )
+
+    async def _launch_first(self) -> None:
+        """A port that was free may be taken before the server binds it. Nobody knows it yet, so another will do."""
+        for attempt in range(PORT_ATTEMPTS):
+            try:
+                await self._launch(self._choose_port())
+                break
+            except Misconfigured as refused:
+                self._port = 0
+                if PORT_TAKEN not in str(refused) or attempt + 1 == PORT_ATTEMPTS:
+                    raise
 
     async def _launch(self, port: int) -> None:
         self._port = port

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +35,12 @@ NEW_CLUSTER_BYTES = 96 * 1024 * 1024
 """A fresh cluster is 40 MB and its write-ahead log grows by 16 MB segments; chosen with room for a first goal."""
 FULL_DISK_BYTES = 17 * 1024 * 1024
 """Less than one write-ahead segment: Postgres cannot go on."""
+LOCK_STATUS = 7
+"""LOCK_FILE_LINE_PM_STATUS of pidfile.h, counted from 0."""
+STOPPING_S = 30.0
+"""Chosen: a checkpoint of the default 128 MB of buffers on a slow disk."""
+TOLD_TO_STOP_S = 0.5
+"""Chosen: from the death of its owner until a server says that it is stopping."""
 MAX_LOG_FILE_BYTES = 16 * 1024 * 1024
 
 
@@ -140,11 +147,26 @@ class EmbeddedPostgres:
         if not lines or not lines[0].isdigit():
             lock.unlink()  # cut off while being written: its owner never served
             return
-        pid = int(lines[0])
-        if _serves(pid, self.data):
-            raise Misconfigured(f"{self.data} is served by process {pid} already; stop it first (assay down)")
+        self._await_gone(int(lines[0]))
         _await_detached(lines)
         lock.unlink(missing_ok=True)
+
+    def _await_gone(self, pid: int) -> None:
+        """`pid` does not serve the folder. One whose owner was just killed may be writing its last checkpoint."""
+        begun = time.monotonic()
+        while _serves(pid, self.data):
+            patience_s = STOPPING_S if self._lock_line(LOCK_STATUS) == "stopping" else TOLD_TO_STOP_S
+            if time.monotonic() - begun > patience_s:
+                raise Misconfigured(f"{self.data} is served by process {pid} already; stop it first (assay down)")
+            time.sleep(0.02)
+
+    def _lock_line(self, number: int) -> str:
+        """A line of the server's lock file, counted from 0 (pidfile.h); nothing when it is not there yet."""
+        try:
+            lines = (self.data / "postmaster.pid").read_text().splitlines()
+        except FileNotFoundError:
+            return ""
+        return lines[number].strip() if len(lines) > number else ""
 
     def _initialise(self, run_as: RunAs) -> None:
         _require_space(self.folder, NEW_CLUSTER_BYTES)
@@ -187,12 +209,8 @@ class EmbeddedPostgres:
             time.sleep(0.01)
 
     def _ready(self) -> bool:
-        """True when the server's lock file names our process and says so (pidfile.h, LOCK_FILE_LINE_PM_STATUS)."""
-        try:
-            lines = (self.data / "postmaster.pid").read_text().splitlines()
-        except FileNotFoundError:
-            return False
-        return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
+        """True when the server's lock file names our process and says so."""
+        return self._lock_line(0) == str(self.pid) and self._lock_line(LOCK_STATUS) == "ready"
 
     def _explain_exit(self) -> None:
         status = self._process.returncode if self._process else None
@@ -281,17 +299,23 @@ def _serves(pid: int, data: Path) -> bool:
 
 
 def _kill_children(pid: int) -> None:
-    """No child of `pid`, a stopped process, is alive: the sockets that it served are closed."""
+    """No child of `pid`, which is being stopped, is alive: the sockets that it served are closed."""
+    while _state(pid) not in "TZX":
+        time.sleep(0.001)
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     for child in children:
-        os.kill(child, signal.SIGKILL)
-    while any(_lives(child) for child in children):
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    while any(_state(child) not in "ZX" for child in children):  # a stopped parent reaps none
         time.sleep(0.001)
 
 
-def _lives(pid: int) -> bool:
-    """False for a zombie: a stopped parent does not reap it."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+def _state(pid: int) -> str:
+    """The letter of proc(5): T stopped, Z ended, X gone altogether."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
 
 
 def _await_detached(lock_lines: list[str], timeout_s: float = 10.0) -> None:

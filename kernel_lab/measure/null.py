@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 
 from schemas.enums import RatioKind, Regime, Verdict
-from schemas.events import Contestant
 from schemas.goal import Shape
 from schemas.ids import NULL_ROUTE
 from schemas.measurement import (
@@ -17,7 +16,7 @@ from schemas.measurement import (
     Race,
     ShapeResult,
 )
-from schemas.work import Baseline, MachineClass, Task
+from schemas.work import Baseline, Contestant, MachineClass, Task
 
 BASELINE = "null"
 BASELINE_NS = 1_000_000.0

@@ -25,7 +25,7 @@ from schemas.faults import Bug, Transient
 START_TIMEOUT_S = 20.0
 """Chosen: a start takes 10 ms, a library's 200 ms; mapping a gigabyte half
 a second. More is a machine in trouble, not a candidate."""
-DEATH_GRACE_S = 1.0
+DEATH_GRACE_S = 5.0
 """How long a process whose channel closed, or that reported a fault, may take to end; chosen, it takes under 1 ms."""
 ATTEMPTS = 6
 """MAX_ATTEMPTS of runner.c."""

@@ -107,6 +107,12 @@ def outputs_of(workload: Workload, axes: Axes) -> int:
     return sum(int(np.prod(buffer.extent(axes), dtype=np.int64)) for buffer in workload.outputs)
 
 
+def trials_of(workload: Workload, axes: Axes) -> int:
+    """How many of them err independently of each other: those along `shared_axes` count once."""
+    apart = {axis: 1 if axis in workload.shared_axes else size for axis, size in axes.items()}
+    return outputs_of(workload, apart) if outputs_of(workload, axes) else 0
+
+
 def digest_of(digests: Iterable[str]) -> str:
     """One digest over the input digests of a group of draws, in order."""
     return hashlib.sha256("".join(digests).encode()).hexdigest()

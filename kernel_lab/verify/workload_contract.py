@@ -9,8 +9,8 @@ import numpy as np
 
 from kernel_lab.runner import protocol
 from kernel_lab.verify.compare import against_bound, exactly
-from kernel_lab.verify.draws import Draw, Prepared, elements, outputs_of, prepare
-from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
+from kernel_lab.verify.draws import Draw, Prepared, elements, prepare
+from kernel_lab.verify.error_class import Pool, draws_needed
 from kernel_lab.verify.finding import Finding
 from kernel_lab.workloads.workload import Array, Axes, Claim, Distribution, Relation, Workload
 
@@ -200,7 +200,7 @@ def _half_precision(workload: Workload) -> Problems:
     axes = dict(min(workload.shapes["small"], key=lambda shape: elements(workload, shape.axes)).axes)
     distribution = next((one for one in workload.distributions if one.zero_mean), workload.distributions[0])
     pool = Pool()
-    for seed in range(max(ERROR_CLASS_DRAWS, -(-POOLED_OUTPUTS // outputs_of(workload, axes)))):
+    for seed in range(max(ERROR_CLASS_DRAWS, draws_needed(workload, axes))):
         prepared = _prepared(workload, distribution, axes, seed)
         rounded = {name: want.astype(np.float16).astype(np.float32) for name, want in prepared.reference.items()}
         pool.add(prepared, rounded)

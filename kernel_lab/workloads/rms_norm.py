@@ -89,4 +89,5 @@ RMS_NORM = Workload(
         relations.alone("T", _INPUTS, "a row gives the same result alone as within a batch, within the bound"),
     ),
     bound_source="u·|y|·(4 + √H) + ½ ulp + tiny: verification.md, The bound, norms",
+    shared_axes=("H",),
 )

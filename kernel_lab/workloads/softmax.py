@@ -123,4 +123,5 @@ SOFTMAX = Workload(
         relations.permuted("column_permutation", "C", _INPUTS, "permuting columns of x permutes columns of y"),
     ),
     bound_source="u·y·(4(1 + |x − max|) + 2√C) + ½ ulp + tiny: verification.md, The bound, softmax and sums; ADR 0022",
+    shared_axes=("C",),
 )

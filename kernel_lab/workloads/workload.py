@@ -137,6 +137,9 @@ class Workload:
     tags: tuple[str, ...] = field(default=())
     windows: Mapping[str, Windows] = field(default_factory=dict)
     """By output: the rule over windows that its bound goes with."""
+    shared_axes: tuple[str, ...] = ()
+    """Axes along which outputs share the error of one reduction, as a row of softmax shares its denominator: they are
+    one trial of how a kernel errs, not many."""
 
     def scalars_of(self, distribution: str) -> Scalars:
         """What a call on a draw from `distribution` is given."""

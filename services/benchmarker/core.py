@@ -15,7 +15,6 @@ from schemas.events import (
     CandidateRejected,
     CandidateRemeasured,
     CandidateVerified,
-    Contestant,
     Fact,
     MachineObserved,
     MeasurementNotRun,
@@ -27,7 +26,7 @@ from schemas.events import (
 )
 from schemas.faults import Bug
 from schemas.measurement import BaselineRace, Comparison, Contender, MachineProfile, Race
-from schemas.work import Build, Counterexample, Task
+from schemas.work import Build, Contestant, Counterexample, Task
 from services.runtime.service import Do, Facts, Quiet
 
 BASELINE = "baseline"

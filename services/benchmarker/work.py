@@ -36,11 +36,10 @@ from kernel_lab.verify.subject import Plan
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import Dtype, RatioKind, Target
-from schemas.events import Contestant
 from schemas.faults import Misconfigured
 from schemas.measurement import BaselineRace, Comparison, MachineProfile
 from schemas.model import clip
-from schemas.work import Baseline, Build, Task
+from schemas.work import Baseline, Build, Contestant, Task
 from services.benchmarker.core import (
     Calibrate,
     Calibrated,

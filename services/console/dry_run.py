@@ -12,9 +12,9 @@ from kernel_lab.measure.schedule import SIDES
 from kernel_lab.workloads import WORKLOADS
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import Regime, Target
-from schemas.events import Problem
 from schemas.faults import Misconfigured
 from schemas.goal import Goal, Shape
+from schemas.requests import Problem
 from services.console.output import Format, emit_record, say, stdout
 from services.console.refusals import end_refused
 from services.console.units import size_text, span_text

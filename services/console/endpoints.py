@@ -73,7 +73,7 @@ def alive(pid: int) -> bool:
     """A process with this id runs (and is no zombie)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between opening and reading
         return False
 
 
@@ -149,9 +149,10 @@ def _connected_as(found: Endpoints, settings: Settings) -> Settings:
 
 @asynccontextmanager
 async def open_views(settings: Settings | None = None) -> AsyncIterator[PostgresViews]:
-    """The views of the log, for reading."""
+    """The views of the log, for reading: what a command before this one was told is in them."""
     views = PostgresViews(find(settings or read_settings()).postgres_dsn)
     try:
+        await views.catch_up()
         yield views
     finally:
         await views.close()

@@ -1,22 +1,23 @@
 """The janitor: trims the fact stream, with the bootstrap's account, by what `services/evidence/trim.py` allows."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
 from infra.bootstrap.nats import purge_up_to
+from infra.bootstrap.nats_users import ADMIN
 from schemas.faults import Fault
-from services.console.trust import trust_of
 from services.evidence.log import Log
-from services.evidence.postgres_log import PostgresLog, Role
 from services.evidence.trim import Trim, trimmable
+from services.evidence.verify import Trust
 from services.runtime.bus import FACTS_STREAM, Bus
 from services.runtime.nats_bus import NatsBus
 from services.runtime.settings import Settings
 
 TRIM_FROM = 0.5
-"""Fill from which an embedded factory trims by itself. Chosen: until then whoever reads the stream finds all of it, and
+"""Fill from which a factory trims by itself. Chosen: until then whoever reads the stream finds all of it, and
 goals that run meanwhile have room before 0.8."""
 PERIOD_S = 60.0
 """Chosen: the stream of a busy factory grows by some 5 MB in that time."""
@@ -40,9 +41,9 @@ class Cleaned:
         return max(0, self.trim.upto_seq - self.first_seq + 1)
 
 
-async def clean(memory: Log, bus: Bus, admin: Settings, *, dry_run: bool = False) -> Cleaned:
-    """The stream holds nothing any more that may go."""
-    trust, stream = trust_of(admin), await bus.state(FACTS_STREAM)
+async def clean(memory: Log, bus: Bus, admin: Settings, trust: Trust, *, dry_run: bool = False) -> Cleaned:
+    """The stream holds nothing any more that may go, judged by the checkpoints and keys of `trust`."""
+    stream = await bus.state(FACTS_STREAM)
     trim = await trimmable(memory, stream, trust.checkpoints, trust.bootstrap_keys)
     found = Cleaned(trim, stream.fill, stream.first_seq, 0)
     if dry_run or not found.messages or not stream.messages:
@@ -52,21 +53,23 @@ async def clean(memory: Log, bus: Bus, admin: Settings, *, dry_run: bool = False
     return Cleaned(trim, stream.fill, stream.first_seq, purged)
 
 
-async def keep_clean(postgres_dsn: str, admin: Settings) -> None:
-    """The stream is looked after for ever. A fault is told and tried again: nothing depends on the janitor."""
-    memory = PostgresLog(postgres_dsn, Role.READER)
+async def keep_clean(memory: Log, admin: Settings, trust: Callable[[], Trust]) -> None:
+    """The stream is looked after for ever. A fault is told and tried again: nothing depends on the janitor.
+
+    `trust` reads anew what has been attested since.
+    """
     while True:
         try:
-            await _once(memory, admin)
+            await _once(memory, admin, trust)
         except Fault as fault:
             log.warning("the janitor waits", reason=str(fault))
         await asyncio.sleep(PERIOD_S)
 
 
-async def _once(memory: Log, admin: Settings) -> None:
-    bus = await NatsBus.open(admin, "admin")
+async def _once(memory: Log, admin: Settings, trust: Callable[[], Trust]) -> None:
+    bus = await NatsBus.open(admin, admin.nats_user or ADMIN)  # a user's answers come to an inbox of its own
     try:
         if (await bus.state(FACTS_STREAM)).fill >= TRIM_FROM:
-            await clean(memory, bus, admin)
+            await clean(memory, bus, admin, trust())
     finally:
         await bus.close()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
-from schemas.events import Problem
+from schemas.requests import Problem
 from services.console.exits import Exit, exit_with
 from services.console.output import Column, Format, emit_records, say
 

@@ -32,6 +32,8 @@ from schemas.faults import Fault, Misconfigured
 from services.console.data_folder import claim
 from services.console.endpoints import STATE_FILE, Endpoints
 from services.console.janitor import keep_clean
+from services.console.trust import trust_of
+from services.evidence.postgres_log import PostgresLog, Role
 from services.runtime.address import parse_address
 from services.runtime.settings import PREFIX, Settings, environment_of, read_settings
 
@@ -136,7 +138,9 @@ class Supervisor:
             user, password = nats.credentials("person")
             Endpoints(nats.url, user, password, postgres.dsn(READER_ROLE, DATABASE), os.getpid()).write(self._settings)
             stack.callback((self._settings.run_dir / STATE_FILE).unlink, missing_ok=True)
-            cleaning = asyncio.create_task(keep_clean(postgres.dsn(READER_ROLE, DATABASE), self._as_admin(nats)))
+            memory = PostgresLog(postgres.dsn(READER_ROLE, DATABASE), Role.READER)
+            admin = self._as_admin(nats)
+            cleaning = asyncio.create_task(keep_clean(memory, admin, lambda: trust_of(admin)))
             cleaning.add_done_callback(_tell)
             stack.callback(cleaning.cancel)
             await self._keep_running()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from infra.bootstrap.keys import known_fingerprint, known_fingerprints
+from infra.bootstrap.keys import fingerprints_in, known_fingerprint, known_fingerprints
 from schemas.certificate import FINGERPRINT_CHARACTERS
 from schemas.faults import Misconfigured
 from services.evidence import checkpoints
@@ -24,8 +24,10 @@ def trust_of(
     own: bool = True,
 ) -> Trust:
     """The key and the checkpoints to judge by. Not `own`: the log is another factory's, and this data folder says
-    nothing about it. Raises Misconfigured for what is no fingerprint or no folder."""
-    keys = frozenset(map(_fingerprint, bootstrap_keys)) or (own_fingerprints(settings) if own else frozenset())
+    nothing about it. `bootstrap_keys`: fingerprints, or files of them such as a factory's `bootstrap.fingerprint`.
+    Raises Misconfigured for what is neither, or no folder."""
+    told = frozenset(fingerprint for text in bootstrap_keys for fingerprint in _fingerprints(text))
+    keys = told or (own_fingerprints(settings) if own else frozenset())
     found = checkpoints.read(folder) if folder else (_own_checkpoints(settings) if own else ())
     return Trust(keys, found, chain_only)
 
@@ -51,11 +53,17 @@ def _is_elsewhere() -> bool:
     return "ASSAY_POSTGRES_DSN" in os.environ
 
 
+def _fingerprints(text: str) -> tuple[str, ...]:
+    """Those in the file `text`, else `text` itself."""
+    in_file = fingerprints_in(Path(text))
+    return tuple(map(_fingerprint, in_file or (text,)))
+
+
 def _fingerprint(text: str) -> str:
     plain = re.sub(r"[\s:]", "", text).lower()
     if not FINGERPRINT.fullmatch(plain):
         raise Misconfigured(
-            f"--bootstrap-key {text!r} is no fingerprint: {FINGERPRINT_CHARACTERS} hexadecimal digits, "
-            "as `assay status` shows on the machine of the factory"
+            f"--bootstrap-key {text!r} is no fingerprint and no file of them: {FINGERPRINT_CHARACTERS} hexadecimal "
+            "digits, as `assay status` shows on the machine of the factory"
         )
     return plain

@@ -111,14 +111,15 @@ class BriefReader:
 
     async def nominees(self, due: FinalsDue) -> tuple[Nominee, ...]:
         """The pinned and then the best by search ratio at `due.position`: at most `due.finalists`, no two of the same
-        object, best first."""
+        object and none that was rejected as a finalist before, best first."""
         history = await self._history(due.goal_id, due.position)
+        refuted = {one.build.object.sha256 for tried in history.disproven if (one := await self._nominee(tried))}
         chosen: dict[str, tuple[Tried, Nominee]] = {}
         for tried in history.nominees():
             if len(chosen) == due.finalists:
                 break
             nominee = await self._nominee(tried)
-            if nominee is not None:
+            if nominee is not None and nominee.build.object.sha256 not in refuted:
                 chosen.setdefault(nominee.build.object.sha256, (tried, nominee))
         best_first = sorted(chosen.values(), key=lambda pair: standing(pair[0]))
         return tuple(nominee for _, nominee in best_first)

@@ -300,7 +300,7 @@ def _finals_due(state: GoalState, due: Recorded[FinalsDue]) -> GoalState:
     last, fact = state.finals, due.fact
     if state.phase in (GoalPhase.BASELINES, GoalPhase.SEARCHING):
         clock = Clock(due.recorded_at)
-    elif state.phase is GoalPhase.FINALS and last and last.abandoned and fact.attempt == last.attempt + 1:
+    elif state.phase is GoalPhase.FINALS and last and _may_nominate_again(last, fact.attempt):
         clock = state.clock or Clock(due.recorded_at)
     else:
         return state
@@ -308,9 +308,13 @@ def _finals_due(state: GoalState, due: Recorded[FinalsDue]) -> GoalState:
         _counted(replace(state, generation=None)),
         phase=GoalPhase.FINALS,
         clock=clock,
-        finals=Finals(due.id, fact.attempt, {}),
+        finals=Finals(due.id, fact.attempt, {}, last.rejections if last else ()),
         ended_by=fact.ended_by,
     )
+
+
+def _may_nominate_again(last: Finals, number: int) -> bool:
+    return (last.abandoned or last.in_vain) and number == last.attempt + 1
 
 
 def _finalist_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
@@ -329,8 +333,8 @@ def _finalist_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
             return state
         case FinalistProven(build=build):
             moved = replace(known, end=End.PROVEN, build=build)
-        case FinalistRejected(counterexample=counterexample):
-            moved = replace(known, end=End.REJECTED, counterexample=counterexample)
+        case FinalistRejected(reason=reason, counterexample=counterexample):
+            moved = replace(known, end=End.REJECTED, reason=reason, counterexample=counterexample)
         case _:
             moved = replace(known, end=End.ABANDONED)
     return replace(state, finals=replace(finals, finalists={**finals.finalists, fact.candidate_id: moved}))

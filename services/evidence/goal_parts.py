@@ -148,6 +148,8 @@ class FinalistState:
     build: Build
     search_ratio: float
     end: End | None = None
+    reason: Reason | None = None
+    """Why it was rejected."""
     counterexample: Counterexample | None = None
 
 
@@ -158,6 +160,8 @@ class Finals:
     due_id: UUID
     attempt: int
     finalists: Mapping[UUID, FinalistState]
+    earlier: tuple[Reason, ...] = ()
+    """Why finalists of earlier attempts were rejected."""
     opened: tuple[UUID, ...] | None = None
     abandoned: bool = False
 
@@ -169,6 +173,16 @@ class Finals:
     def members(self) -> dict[UUID, FinalistState]:
         """The finalists that the finals opened with, in that order."""
         return {id_: self.finalists[id_] for id_ in self.opened or ()}
+
+    @property
+    def rejections(self) -> tuple[Reason, ...]:
+        """Why finalists were rejected, in this attempt and before it."""
+        return self.earlier + tuple(one.reason for one in self.members().values() if one.reason is not None)
+
+    @property
+    def in_vain(self) -> bool:
+        """Nobody is proven and somebody was rejected: his place is for the next."""
+        return self.settled and not self.proven() and len(self.rejections) > len(self.earlier)
 
     def proven(self) -> dict[UUID, FinalistState]:
         return {id_: finalist for id_, finalist in self.members().items() if finalist.end is End.PROVEN}

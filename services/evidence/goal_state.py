@@ -9,12 +9,10 @@ from uuid import UUID
 
 from schemas.enums import EndedBy, Outcome, Phase, Verdict
 from schemas.envelope import Recorded
-from schemas.events import (
-    GoalAccepted,
-    Lesson,
-)
+from schemas.events import GoalAccepted
 from schemas.goal import Goal
 from schemas.ids import GoalId
+from schemas.lesson import Lesson
 from schemas.measurement import Comparison, Race
 from schemas.steering import Ban
 from schemas.work import Task

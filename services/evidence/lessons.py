@@ -12,7 +12,7 @@ from uuid import UUID
 from scipy.special import stdtrit
 
 from schemas.enums import Reason
-from schemas.events import Lesson
+from schemas.lesson import Lesson
 from schemas.measurement import Interval
 from schemas.work import Genome, Task, gene_text
 

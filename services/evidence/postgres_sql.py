@@ -7,6 +7,7 @@ from typing import Any
 from services.evidence.log import Row
 
 HEAD = "SELECT origin, position, epoch, stream_seq, hash FROM head WHERE id = 1"
+HEAD_POSITION = "SELECT position FROM head WHERE id = 1"
 LOCK_HEAD = f"{HEAD} FOR UPDATE"
 ADVANCE_HEAD = "UPDATE head SET position = $1, epoch = $2, stream_seq = $3, hash = $4 WHERE id = 1"
 KNOWN = "SELECT event_id, raw FROM events WHERE origin = (SELECT origin FROM head) AND event_id = ANY($1::uuid[])"

@@ -17,6 +17,7 @@ from schemas.events import (
     CandidateRejected,
     CandidateRemeasured,
     Fact,
+    FinalistRejected,
     GenerationClosed,
     GoalAccepted,
     GoalSteered,
@@ -37,6 +38,7 @@ HISTORY_FACTS: tuple[type[Fact], ...] = (
     MeasurementRefused,
     CandidateAbandoned,
     GenerationClosed,
+    FinalistRejected,
     GoalTimedOut,
 )
 """All that the fold reads of a goal. Compiled and verified facts repeat sources and are left out: half the bytes."""
@@ -151,6 +153,7 @@ class SearchHistory:
         """The latest."""
         self.bans: tuple[Ban, ...] = ()
         self._pins: tuple[UUID, ...] = ()
+        self._disproven: set[UUID] = set()
 
     def absorb(self, recorded: Recorded[Any]) -> None:
         """`recorded`, the next fact of this goal, is part of the history."""
@@ -174,6 +177,8 @@ class SearchHistory:
                 self._abandon(id_)
             case GenerationClosed():
                 self._close_generation()
+            case FinalistRejected(candidate_id=id_):
+                self._disproven.add(id_)
             case GoalTimedOut(phase=Phase.SEARCH):
                 self._timed_out = True
             case _:
@@ -210,10 +215,16 @@ class SearchHistory:
 
     def nominees(self) -> tuple[Tried, ...]:
         """Pinned candidates, then every other that is worth a finals place and not banned, each with
-        the longest measured and best first."""
-        pinned = [self._tried[id_] for id_ in self._pins if id_ in self._tried]
-        worthy = [t for t in self._tried.values() if t.worth_more and t not in pinned and not self._banned(t)]
+        the longest measured and best first. None that was a finalist before and was rejected."""
+        left = [tried for id_, tried in self._tried.items() if id_ not in self._disproven]
+        pinned = [tried for tried in left if tried.id in self._pins]
+        worthy = [t for t in left if t.worth_more and t not in pinned and not self._banned(t)]
         return (*sorted(pinned, key=standing), *sorted(worthy, key=standing))
+
+    @property
+    def disproven(self) -> tuple[Tried, ...]:
+        """Finalists that were rejected on the deep rungs."""
+        return tuple(tried for id_, tried in self._tried.items() if id_ in self._disproven)
 
     def _banned(self, tried: Tried) -> bool:
         return any(ban.fingerprint == tried.fingerprint or ban.covers(tried.genome) for ban in self.bans)

@@ -6,6 +6,7 @@ Only the librarian writes here; `goals` and `candidates` serve `goal list|show` 
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass
@@ -21,6 +22,7 @@ from services.evidence import views_sql as sql
 from services.evidence.leaderboard import LEADERBOARD
 from services.evidence.log import Log
 from services.evidence.postgres_border import translated
+from services.evidence.postgres_sql import HEAD_POSITION
 from services.evidence.view_fold import Changes, ViewFold
 from services.evidence.view_rows import Row, goal_row
 
@@ -28,6 +30,9 @@ VERSION = 2
 """Raise it when a table or the fold changes: a librarian that finds another version rebuilds."""
 REBUILD_BATCH = 2000
 """Facts folded between two writes. Chosen: some ten megabytes."""
+READ_OWN_S = 3.0
+"""Chosen: some thirty batches of the recorder."""
+POLL_S = 0.02
 LIVE, BESIDE = "", "_next"
 NO_LIMIT = 2**31
 
@@ -116,6 +121,17 @@ class PostgresViews:
     ) -> tuple[Row, ...]:
         """What LEADERBOARD answers: proven finalists with a hold-out interval, best lower bound first."""
         return await self._rows(LEADERBOARD, goal_id, workload, limit)
+
+    async def catch_up(self, timeout_s: float = READ_OWN_S) -> None:
+        """They show all that the log holds now, unless that takes longer than `timeout_s`: then what they have counts.
+
+        A fact is in the log a moment before it is in the views, and whoever was told of it looks at once.
+        """
+        async with self._connection("reading the log's head") as connection:
+            head: int = await connection.fetchval(HEAD_POSITION)
+        deadline = time.monotonic() + timeout_s
+        while (seen := await self._checkpoint()) is not None and seen < head and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_S)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator["Snapshot"]:

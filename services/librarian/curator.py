@@ -14,7 +14,6 @@ from schemas.envelope import Draft, Recorded
 from schemas.events import (
     BaselineDue,
     ChampionCrowned,
-    Contestant,
     CounterexampleKept,
     CounterexampleWithdrawn,
     Fact,
@@ -25,12 +24,14 @@ from schemas.events import (
     RaceDue,
 )
 from schemas.ids import GoalId, Route
-from schemas.work import MAX_COUNTEREXAMPLES, Counterexample, Task
+from schemas.work import MAX_COUNTEREXAMPLES, Contestant, Counterexample, Task
 from services.evidence import goal_fold, goal_state, routes_state
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import GoalState
 from services.evidence.routes_state import ROUTE_FACTS, RoutesState
 from services.librarian import rulings
+from services.librarian.catches import input_of
+from services.librarian.dues import Evidence
 
 GLOBAL_FACTS: tuple[type[Fact], ...] = (
     *ROUTE_FACTS,
@@ -106,7 +107,7 @@ def awaiting(state: CuratorState, drafts: Iterable[Draft[Any]]) -> CuratorState:
 
 def _decide_goal(state: CuratorState, goal: GoalState, position: int, has_room: bool) -> tuple[Draft[Any], ...]:
     task = goal.task or rulings.first_task(goal, state.routes.best_for(goal.goal.target))
-    evidence = rulings.Evidence(
+    evidence = Evidence(
         position=position,
         task=task,
         counterexamples=state.known_counterexamples(goal.goal.workload),
@@ -166,14 +167,14 @@ def _evolve_global(state: CuratorState, recorded: Recorded[Any]) -> CuratorState
 def _kept(state: CuratorState, fact_id: UUID, found: Counterexample) -> CuratorState:
     state = replace(state, kept={**state.kept, fact_id: found})
     known = state.counterexamples.get(found.workload, ())
-    if rulings.input_of(found) in {rulings.input_of(other) for other in known} | state.withdrawn:
+    if input_of(found) in {input_of(other) for other in known} | state.withdrawn:
         return state
     return replace(state, counterexamples={**state.counterexamples, found.workload: (*known, found)})
 
 
 def _withdrawn(state: CuratorState, found: Counterexample) -> CuratorState:
-    gone = rulings.input_of(found)
-    left = tuple(one for one in state.counterexamples.get(found.workload, ()) if rulings.input_of(one) != gone)
+    gone = input_of(found)
+    left = tuple(one for one in state.counterexamples.get(found.workload, ()) if input_of(one) != gone)
     return replace(
         state, counterexamples={**state.counterexamples, found.workload: left}, withdrawn=state.withdrawn | {gone}
     )

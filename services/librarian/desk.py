@@ -22,8 +22,6 @@ from schemas.events import (
     GoalAccepted,
     GoalRefused,
     GoalSteered,
-    Problem,
-    RawRequest,
     SteerRefused,
     WithdrawalRefused,
 )
@@ -35,6 +33,8 @@ from schemas.requests import (
     COUNTEREXAMPLE_WITHDRAWN,
     GOAL_STEERED,
     GOAL_SUBMITTED,
+    Problem,
+    RawRequest,
     SteerGoal,
     SubmitCandidate,
     SubmitGoal,

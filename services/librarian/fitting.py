@@ -4,8 +4,7 @@ Sources of design spaces have a few KiB, and all of them fit. Sizes are taken as
 """
 
 from schemas.envelope import MAX_FACT_BYTES
-from schemas.events import Contestant
-from schemas.work import Task
+from schemas.work import Contestant, Task
 
 BASELINES_BYTES = 192 * 1024
 """What one champion may add to the baselines of every later task. Chosen: leaves a submission its 256 KiB."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kernel_lab.workloads.workload import Workload
-from schemas.events import Problem
 from schemas.goal import Goal, Shape
+from schemas.requests import Problem
 from schemas.work import Gene, gene_text
 from services.evidence.routes_state import LANGUAGES
 from services.librarian.assignment import shapes_of

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from schemas.events import Problem
 from schemas.model import Model
+from schemas.requests import Problem
 from services.librarian.request_text import json_path, printable
 
 _WORDS: Mapping[str, str] = {

@@ -9,8 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.events import Problem, RawRequest
-from schemas.requests import MAX_REQUEST_BYTES
+from schemas.requests import MAX_REQUEST_BYTES, Problem, RawRequest
 
 MAX_DEPTH = 32
 """Brackets within brackets. Chosen: a goal file needs six; Python's parser gives up near a thousand."""

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from schemas.enums import SteerAction
-from schemas.events import Problem
 from schemas.goal import Budget, Goal
-from schemas.requests import SteerGoal
+from schemas.requests import Problem, SteerGoal
 from schemas.steering import Ban, extended
 from schemas.work import Gene
 from services.evidence.goal_parts import GoalPhase

@@ -8,16 +8,16 @@ from kernel_lab.spaces.launch import LaunchProblem, kernel_from_source
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import Language
 from schemas.envelope import MAX_FACT_BYTES
-from schemas.events import CandidateProposed, Problem, RawRequest
+from schemas.events import CandidateProposed
 from schemas.goal import Goal
 from schemas.ids import ANY_ROUTE, GoalId, due_id
-from schemas.requests import SubmitCandidate
+from schemas.requests import Problem, RawRequest, SubmitCandidate
 from schemas.work import Kernel
 from services.evidence.goal_parts import GoalPhase
 from services.evidence.goal_state import FIRST_GENERATION, GoalState
 from services.evidence.routes_state import LANGUAGES
 from services.librarian.curator import CuratorState
-from services.librarian.rulings import informed
+from services.librarian.dues import informed
 
 STRATEGY = "submitted"
 """Stands where a proposer's candidate names its strategy."""

@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from schemas.events import Problem
+from schemas.requests import Problem
 from schemas.work import Counterexample
+from services.librarian.catches import input_of
 from services.librarian.curator import CuratorState
-from services.librarian.rulings import input_of
 
 LISTED = "`assay counterexample list` shows them with their ids"
 

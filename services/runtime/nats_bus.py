@@ -22,8 +22,9 @@ LANGUAGE = "language"
 """Of a stream's metadata: the fact types that its factory speaks, separated by blanks."""
 BACKOFF_FIRST_S = 0.05
 BACKOFF_LIMIT_S = 2.0
-GRACE_S = 2.0
-"""How much longer than the server a pull waits, so that the server's word always comes first."""
+GRACE_S = 5.0
+"""How much longer than the server a pull waits, so that the server's word always comes first. Chosen: a machine that
+stands still for some seconds is no server that is away."""
 LOST_QUEUE_PAUSE_S = 1.0
 """A deleted consumer fails at once, every time: pause here, or a retrying caller spins (event-backbone.md)."""
 

@@ -216,7 +216,7 @@ def test_a_command_that_exists_is_no_problem() -> None:
 
 
 def test_a_file_that_does_not_exist_is_found() -> None:
-    assert missing_files("`schemas/events.py` and `schemas/nothing.py`") == ["schemas/nothing.py"]
+    assert missing_files("`schemas/goal.py` and `schemas/nothing.py`") == ["schemas/nothing.py"]
 
 
 @pytest.mark.parametrize("path", ["/home/someone/assay", "/root/.cache", "/tmp/x", "build.internal"])

@@ -8,8 +8,9 @@ import signal
 import nats
 import pytest
 
+from schemas.events import GenerationOpened
 from tests.e2e.test_goal_path import assert_every_fact_once
-from tests.fixtures.factory import Factory, null_goal
+from tests.fixtures.factory import LOOK_EVERY_S, Factory, null_goal, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -32,7 +33,11 @@ def test_a_goal_whose_stream_is_deleted_ends_in_a_new_epoch_and_the_log_is_whole
     (compiler,) = factory.pids("compiler")
     os.kill(compiler, signal.SIGSTOP)
     factory.submit(null_goal(), "g")
-    factory.wait_for_candidates("g", 50)
+    wait_until(
+        lambda: GenerationOpened.TYPE in {fact["type"] for fact in factory.facts("g")},
+        "its first generation is recorded to its last word",
+        every_s=LOOK_EVERY_S,
+    )
     delete_the_stream(factory)
     opened = factory.json("epoch", "open", "--reason", "the stream was deleted")
     assert opened["handed_out_again"] == 50, "a whole generation waits for the compiler"

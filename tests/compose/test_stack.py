@@ -118,6 +118,21 @@ def test_a_worker_outside_the_containers_joins_with_credentials_made_in_them(sta
     assert stack.json("events", "verify", "--bootstrap-key", stack.fingerprint())["intact"] is True
 
 
+def test_the_janitor_looks_after_the_stream_and_trims_what_the_librarian_attested(stack: Stack) -> None:
+    stack.submit("roomy", null_goal())
+    wait_until(lambda: stack.goal("roomy")["phase"] == "completed", "the goal has ended")
+    (janitor,) = stack.containers("janitor")
+    assert stack.inspect(janitor, "{{.State.Running}} {{.RestartCount}}") == "true 0"
+    assert "looking after the fact stream" in stack.compose("logs", "janitor").stdout
+    trim = ("assay", "stream", "trim", "--bootstrap-key", "/key/janitor/bootstrap.fingerprint", "-o", "json")
+
+    def trimmed() -> bool:
+        return bool(json.loads(stack.compose("exec", "-T", "janitor", *trim).stdout)["trimmed"])
+
+    wait_until(trimmed, "something is attested and trimmed")
+    assert stack.json("events", "verify")["intact"] is True
+
+
 def test_a_stopped_copy_drains_and_ends_in_good_order_and_everything_is_there_after_a_restart(stack: Stack) -> None:
     before = stack.json("events", "verify")
     stack.compose("stop")

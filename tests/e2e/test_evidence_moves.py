@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.console.exits import Exit
-from tests.fixtures.factory import Factory, null_goal
+from tests.fixtures.factory import Factory, null_goal, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -29,6 +29,7 @@ def test_an_auditor_takes_a_log_to_another_factory_and_trusts_nobody(factory: Fa
     factory.ok("events", "export", str(whole))
     factory.ok("events", "export", str(part), "--goal", "g1")
     checkpoints = tmp_path / "checkpoints"
+    wait_until(lambda: any((factory.data / "checkpoints").glob("[0-9]*")), "a checkpoint")
     shutil.copytree(factory.data / "checkpoints", checkpoints)
     facts = factory.facts("g1")
     compared = factory.json("events", "import", str(whole))

@@ -30,6 +30,7 @@ def test_a_goal_from_the_command_line_ends_with_a_champion_and_a_verified_log(fa
     facts = factory.facts("g1")
     assert_every_fact_once(facts)
     assert sum(fact["type"] == "candidate.proposed.v1" for fact in facts) == 200
+    wait_until(lambda: any((factory.data / "checkpoints").glob("[0-9]*")), "a checkpoint")
     verified = factory.json("events", "verify")
     assert (verified["intact"], verified["unsigned"]) == (True, 0)
     assert verified["bootstrap_keys"] == [factory.json("status")["bootstrap_key"]]
@@ -49,6 +50,7 @@ async def test_a_goal_from_bare_nats_starts_the_same_goal(running_factory: Facto
     await connection.publish("assay.intake.goal.submitted.bare", json.dumps(null_goal()).encode())
     await connection.flush()
     await connection.close()
+    wait_until(lambda: running_factory.run("goal", "show", "bare").returncode == 0, "the goal is shown")
     assert running_factory.wait_for_end("bare")["outcome"] == "champion"
 
 

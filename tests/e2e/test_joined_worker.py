@@ -138,7 +138,7 @@ def test_a_worker_on_another_machine_does_its_share_until_it_is_revoked(
     creds = tmp_path / "box2.creds"
     home.ok("credentials", "create", "compiler", "box2", "--file", str(creds))
     worker = join("compiler", creds)
-    wait_until(worker.serves, "the worker serves", 60.0)
+    wait_until(worker.serves, "the worker serves")
 
     home.submit(null_goal(), "shared")
     home.wait_for_end("shared")

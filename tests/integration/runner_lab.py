@@ -4,7 +4,7 @@ import contextlib
 import subprocess
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -106,8 +106,11 @@ class Rig:
     ) -> ProcessArm:
         """An arm with a candidate of the given body."""
         path = self.compile(body, before=before)
-        arm = self.start(path, limits=limits, inputs_writable=inputs_writable, threads=threads)
+        roomy = limits and replace(limits, call_timeout_s=10.0)
+        arm = self.start(path, limits=roomy, inputs_writable=inputs_writable, threads=threads)
         assert not isinstance(arm, LoadFailed), arm
+        if limits is not None:  # a busy machine may take longer to load than a test waits for a call
+            arm._limits = limits
         return arm
 
     def buffers(self, n: int = 1000, alignment: Alignment = "end") -> MemfdBuffers:

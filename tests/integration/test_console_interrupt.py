@@ -11,13 +11,24 @@ import pytest
 pytestmark = pytest.mark.slow
 
 IMPORTED = ["asyncio", "structlog", "typer", "services.console.main", "schemas.events", "services.evidence.log"]
+WAIT = """import sys, time
+
+def wait(event, about):
+    if event == "import" and about[0] == "services.evidence.audit":
+        time.sleep(300)
+
+sys.addaudithook(wait)
+"""
+"""A sitecustomize: the console waits for a late Ctrl-C where it imports what comes after all of IMPORTED."""
 
 
 @pytest.mark.parametrize("module", IMPORTED)
 def test_ctrl_c_during_an_import_is_one_line_and_its_status(module: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WAIT)
+    path = os.pathsep.join((str(tmp_path), str(Path(__file__).resolve().parents[2])))
     console = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "services.console", "events", "verify", "--data", str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        env=os.environ | {"PYTHONPATH": path},
         stderr=subprocess.PIPE,
         text=True,
     )

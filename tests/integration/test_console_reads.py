@@ -15,8 +15,9 @@ from kernel_lab.baselines import contenders
 from kernel_lab.machine import machine_class
 from kernel_lab.workloads import WORKLOADS
 from schemas.envelope import Envelope, encode
-from schemas.events import Lesson, LessonRecorded
+from schemas.events import LessonRecorded
 from schemas.faults import Fault
+from schemas.lesson import Lesson
 from schemas.measurement import Interval
 from schemas.work import Artifact, Baseline, Build
 from services.console.main import application

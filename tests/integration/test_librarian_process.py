@@ -16,10 +16,12 @@ from infra.embedded.postgres import EmbeddedPostgres
 from schemas.enums import Outcome
 from schemas.envelope import Message
 from schemas.events import CandidateProposed, GoalCompleted, GoalRefused
+from schemas.ids import NULL_ROUTE
 from services.evidence.postgres_log import PostgresLog
 from services.evidence.views import PostgresViews
 from services.runtime.bus import GOALS_BUCKET, PRESENCE_BUCKET
 from services.runtime.nats_bus import NatsBus
+from services.runtime.presence import Presence
 from services.runtime.settings import environment_of
 from tests.fixtures.nats import ConnectAs, settings_for
 from tests.fixtures.postgres import fresh_database
@@ -59,11 +61,12 @@ async def site(
     bus = await connect_as("admin")
     database = await fresh_database(own_postgres)
     made = Site(nats, bus, database.recorder_dsn, tmp_path)
-    await (await bus.bucket(PRESENCE_BUCKET)).put("null.host.copy", b"{}")
-    workers = asyncio.create_task(FakeWorkers(bus).serve())
+    present = Presence(await bus.bucket(PRESENCE_BUCKET), (NULL_ROUTE,), "host", "copy", 10.0)
+    tasks = [asyncio.create_task(work) for work in (present.keep(), FakeWorkers(bus).serve())]
     yield made
-    workers.cancel()
-    await asyncio.gather(workers, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
     for process in made.processes:
         if process.returncode is None:
             process.kill()
@@ -103,7 +106,7 @@ async def test_a_goal_ends_through_a_real_librarian_that_then_drains(site: Site,
 
     await until(marked)
     librarian.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(librarian.wait(), 10) == 0
+    assert await asyncio.wait_for(librarian.wait(), 60) == 0
 
 
 @pytest.mark.slow
@@ -139,4 +142,4 @@ async def at_least(log: PostgresLog, position: int) -> None:
     async def reached() -> bool:
         return (await log.head()).position >= position
 
-    await until(reached, 30.0)
+    await until(reached)

@@ -31,7 +31,10 @@ def finding_about(track: Track, body: str) -> Finding:
 
 
 def test_byte_identical_kernels_are_neither_faster_nor_slower(track: Track) -> None:
-    fought = track.fight(track.duel(track.racer("candidate", lab.HONEST)))
+    duel = track.duel(track.racer("candidate", lab.HONEST))
+    fought = track.fight(duel)
+    if fought.conclusion.verdict in (Verdict.FASTER, Verdict.SLOWER):  # once in a hundred (ALPHA), not twice in a row
+        fought = track.fight(duel)
     assert fought.failed is None
     assert fought.conclusion.verdict not in (Verdict.FASTER, Verdict.SLOWER)
 

@@ -23,12 +23,11 @@ from kernel_lab.runner.arm import LoadFailed, Returned
 from kernel_lab.verify.court import Court, open_court
 from kernel_lab.verify.subject import Depth, Plan
 from schemas.enums import Dtype, JudgedAs, Language, RatioKind, Regime, Target, Verdict
-from schemas.events import Contestant
 from schemas.goal import Constraints
 from schemas.ids import NULL_ROUTE
 from schemas.measurement import Contender
 from schemas.verdict import Judgement
-from schemas.work import Artifact, Baseline, Build, Kernel, Task
+from schemas.work import Artifact, Baseline, Build, Contestant, Kernel, Task
 from services.benchmarker.core import (
     Calibrate,
     Calibrated,

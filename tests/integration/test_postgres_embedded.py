@@ -44,7 +44,10 @@ def socket_folder(dsn: str) -> Path:
 def gone(pid: int) -> bool:
     """`pid` ends, within half a minute."""
     for _ in range(3000):
-        if not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2:3]:
+        try:
+            if "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2:3]:
+                return True
+        except (FileNotFoundError, ProcessLookupError):
             return True
         time.sleep(0.01)
     return False

@@ -105,11 +105,13 @@ def test_a_library_finds_what_was_drawn_too() -> None:
             drawn.append(prepare(workload, workload.distributions[0], Draw("normal", dict(axes), seed)))
             buffers.fill_inputs(drawn[-1].inputs)
             buffers.poison_outputs(POISON)
-        for _ in range(2):
+        calls = []
+        for _ in range(3):
             timing = arm.time(rotation, workload.scalars, 10 * SAMPLE_NS, PAUSE_NS)
             assert isinstance(timing, Timing)
-            assert timing.calls > len(rotation)
             assert timing.elapsed_ns <= timing.parent_ns
+            calls.append(timing.calls)
+        assert max(calls) > len(rotation), "a disturbed call fills a sample"
         for prepared, buffers in zip(drawn, rotation, strict=True):
             got = {name: buffers.output(name) for name in ("s", "o")}
             assert isinstance(against_bound(prepared, got, 1.0), Within)

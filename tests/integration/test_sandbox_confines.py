@@ -13,6 +13,7 @@ import pytest
 from kernel_lab.sandbox import Bounds, Completed, Sandbox, confine, detect, isolation, open_sandbox, run_sandboxed
 from kernel_lab.sandbox.native import build_once, find_compiler
 from schemas.faults import Misconfigured, Transient
+from tests.fixtures.factory import wait_until
 from tests.integration.runner_lab import MODES, landlock_is_there
 
 SHELL = ("/bin/sh", "-c")
@@ -173,15 +174,11 @@ def test_a_parent_that_is_killed_takes_the_sandbox_with_it(sandbox: Sandbox, wor
                       work_dir=Path({str(work)!r}), sandbox=box)
     """
     parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)])
-    deadline = time.monotonic() + 20
-    while not (work / "up").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until((work / "up").exists, "the sandbox is up")
     assert running_with(unmistakable) != []
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    while running_with(unmistakable) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert running_with(unmistakable) == []
+    wait_until(lambda: running_with(unmistakable) == [], "nothing of the sandbox is left")
 
 
 def test_detection_takes_the_strongest_that_works() -> None:

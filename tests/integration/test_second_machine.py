@@ -93,7 +93,7 @@ async def test_work_reaches_machines_of_its_own_class_only(connect_as: ConnectAs
     here, there = await propose(proposer, route="cpu_here"), await propose(proposer, route="cpu_there")
     for route, cause in (("cpu_there", there), ("cpu_here", here)):
         queue = await compiler.queue(FACTS_STREAM, queue_name("compiler", route))
-        first, second = await queue.fetch(5.0), await queue.fetch(0.2)
+        first, second = await queue.fetch(30.0), await queue.fetch(0.2)
         assert first is not None
         assert (first.message.headers["ce-id"], second) == (str(cause.id), None)
 
@@ -129,7 +129,7 @@ async def test_a_server_that_listens_everywhere_keeps_its_port_and_is_reached_by
     try:
         port = int(server.url.rpartition(":")[2])
         for host in ("127.0.0.1", "127.1.2.3"):
-            with socket.create_connection((host, port), timeout=5.0) as connection:
+            with socket.create_connection((host, port), timeout=30.0) as connection:
                 assert connection.recv(4) == b"INFO"
         await server.stop()
         await server.start()
@@ -147,3 +147,20 @@ async def test_a_taken_port_or_a_foreign_address_is_refused_by_its_name(tmp_path
             await EmbeddedNats(tmp_path / "a", listen=Address("127.0.0.1", port)).start()
     with pytest.raises(Misconfigured, match=r"cannot listen at 203\.0\.113\.7"):
         await EmbeddedNats(tmp_path / "b", listen=Address("203.0.113.7")).start()
+
+
+async def test_a_free_port_that_somebody_takes_first_is_replaced_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = EmbeddedNats(tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        chosen = iter([taken.getsockname()[1], 0])
+        free_port = server._free_port
+        monkeypatch.setattr(server, "_free_port", lambda: next(chosen) or free_port())
+        await server.start()
+        try:
+            assert server.url != f"nats://127.0.0.1:{taken.getsockname()[1]}"
+        finally:
+            await server.stop()

@@ -207,6 +207,29 @@ async def test_late_facts_are_shown_nowhere(views: PostgresViews, log: PostgresL
     assert status[second.id] == "dropped"
 
 
+async def test_whoever_was_told_of_a_fact_finds_it_in_the_views(
+    views: PostgresViews, log: PostgresLog, database: Database
+) -> None:
+    await views.start(log)
+    floor = Floor().with_route().accept()
+    await append(log, floor)
+    reader = PostgresViews(database.reader_dsn)
+    looking = asyncio.create_task(reader.catch_up(timeout_s=60.0))
+    await asyncio.sleep(0.1)
+    assert not looking.done()
+    await views.apply(floor.log, (await log.head()).position)
+    await looking
+    assert [row["goal_id"] for row in await reader.goals()] == ["g"]
+    await reader.close()
+
+
+async def test_views_that_nobody_keeps_are_read_as_they_are(views: PostgresViews, log: PostgresLog) -> None:
+    await views.start(log)
+    await append(log, Floor().with_route().accept())
+    await views.catch_up(timeout_s=0.05)
+    assert await views.goals() == ()
+
+
 async def test_a_reader_may_look_and_not_touch(views: PostgresViews, log: PostgresLog, database: Database) -> None:
     await append(log, played())
     await views.start(log)

@@ -48,12 +48,12 @@ from schemas.events import (
     MeasurementRequested,
     RaceDue,
     RaceFinished,
-    RawRequest,
     RouteAvailable,
     SearchExhausted,
 )
 from schemas.goal import Goal
 from schemas.measurement import BaselineRace, Comparison, Entrant, Interval, Race, ShapeResult
+from schemas.requests import RawRequest
 from schemas.verdict import Judgement
 from schemas.work import Artifact, Baseline, Build, Counterexample, Kernel, MachineClass
 from services.librarian import curator, timekeeper

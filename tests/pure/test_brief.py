@@ -156,6 +156,20 @@ async def test_finalists_are_the_best_and_no_two_are_the_same_object() -> None:
     assert [nominee.search_ratio for nominee in nominees] == [1.4, 1.2, 1.1]
 
 
+async def test_a_rejected_finalist_is_not_nominated_again_nor_is_another_of_the_same_object() -> None:
+    story = Story()
+    story.accepted()
+    ids = {}
+    for fingerprint, ratio, digest in (("a", 1.4, "x"), ("b", 1.3, "y"), ("c", 1.2, "x"), ("d", 1.1, "z")):
+        ids[fingerprint] = story.proposed(fingerprint)
+        story.measured(ids[fingerprint], ratio, digest=digest)
+    story.finals_due(finalists=1)
+    story.refuted(ids["a"])
+    due = story.finals_due(finalists=2, attempt=1).fact
+    nominees = await read_nominees(await story.in_memory(), due)
+    assert [nominee.build.kernel.fingerprint for nominee in nominees] == ["b", "d"]
+
+
 async def test_the_last_generation_before_finals_is_foreseen() -> None:
     story = Story()
     story.accepted(goal(budget={"candidates": 10, "wall": 60.0, "stagnation": 3}))

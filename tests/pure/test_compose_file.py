@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.bootstrap.keys import FINGERPRINT, fingerprints_in
 from infra.bootstrap.nats_users import USERS
 from infra.compose.bootstrap import hand_out_keys
 from infra.compose.fresh_env import filled
@@ -73,7 +74,7 @@ def values(example: str) -> dict[str, str]:
 
 
 def test_there_is_a_stanza_for_each_service_and_for_what_they_need() -> None:
-    assert set(STANZAS) == {"postgres", "nats", "bootstrap", "console", *SERVICES}
+    assert set(STANZAS) == {"postgres", "nats", "bootstrap", "janitor", "console", *SERVICES}
 
 
 @every_stanza
@@ -131,7 +132,7 @@ def test_only_nats_can_be_reached_from_outside_and_by_default_from_this_host_onl
 
 def test_only_those_that_read_or_record_the_log_reach_postgres() -> None:
     on_the_log = {name for name, stanza in STANZAS.items() if "log" in stanza["networks"]}
-    assert on_the_log == {"postgres", "bootstrap", "librarian", "proposer", "console"}
+    assert on_the_log == {"postgres", "bootstrap", "librarian", "proposer", "janitor", "console"}
 
 
 def test_the_compiler_is_only_where_objects_are_built_or_judged() -> None:
@@ -170,6 +171,16 @@ def test_keys_are_handed_out_each_to_its_service_and_stay_the_same(tmp_path: Pat
     assert hand_out_keys(tmp_path / "keys", tmp_path / "key", now) == first
     assert ServiceKey.read(tmp_path / "key" / "compiler" / "compiler.key") == given["compiler"]
     assert len(list((tmp_path / "key").rglob("*.key"))) == len(SERVICES)
+    assert fingerprints_in(tmp_path / "key" / "janitor" / FINGERPRINT) == (first,)
+
+
+def test_the_janitor_judges_by_the_fingerprint_and_reads_checkpoints_only() -> None:
+    stanza = STANZAS["janitor"]
+    assert stanza["volumes"] == ["key-janitor:/key/janitor:ro", "checkpoints:/checkpoints:ro"]
+    assert stanza["command"][-1] == f"/key/janitor/{FINGERPRINT}"
+    assert stanza["environment"]["ASSAY_NATS_USER"] == "admin"
+    assert "assay_reader" in stanza["environment"]["ASSAY_POSTGRES_DSN"]
+    assert set(stanza["environment"]) <= set(known_variables())
 
 
 def test_no_image_runs_as_root() -> None:

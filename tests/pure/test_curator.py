@@ -1,6 +1,7 @@
 """The curator, given facts, when a fact, then what is due: every path and every ending of a goal, with no I/O."""
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
@@ -8,15 +9,15 @@ import pytest
 
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import AbandonReason, EndedBy, Outcome, Phase, RatioKind, Reason, SteerAction, Verdict
-from schemas.envelope import Draft, Envelope, due, encode
+from schemas.envelope import Draft, Envelope, Recorded, due, encode
 from schemas.events import (
     BaselineDue,
     CandidateMeasured,
     CandidateProposed,
     ChampionCrowned,
-    Contestant,
     CounterexampleKept,
     FinalistAbandoned,
+    FinalistNominated,
     FinalistRejected,
     FinalsAbandoned,
     FinalsDue,
@@ -33,8 +34,9 @@ from schemas.events import (
 )
 from schemas.ids import due_id
 from schemas.measurement import Entrant
-from schemas.work import MachineClass
+from schemas.work import Contestant, MachineClass
 from services.evidence.goal_parts import GoalPhase
+from services.evidence.goal_state import ATTEMPTS
 from services.librarian import curator
 from services.librarian.curator import CuratorState
 from services.librarian.fitting import as_baseline, that_fit
@@ -535,21 +537,54 @@ def test_nothing_nominated_means_no_verified_improvement() -> None:
     assert not floor.facts(RaceDue)
 
 
-def test_nothing_proven_means_no_verified_improvement_and_keeps_the_counterexample() -> None:
-    floor = running().search()
-    for nominated in floor.nominate():
+def refute(floor: Floor, nominated: Iterable[Recorded[FinalistNominated]], seed: int) -> None:
+    """Every one is caught by the same input."""
+    for one in nominated:
         refused = FinalistRejected(
             goal_id="g",
-            candidate_id=nominated.fact.candidate_id,
-            attempt=0,
+            candidate_id=one.fact.candidate_id,
+            attempt=one.fact.attempt,
             reason=Reason.OUT_OF_BOUND,
             rung=None,
             message="wrong",
-            counterexample=counterexample(77),
+            counterexample=counterexample(seed),
         )
-        floor.answer(nominated, "prove", refused)
-    assert floor.end.outcome is Outcome.NO_VERIFIED_IMPROVEMENT
+        floor.answer(one, "prove", refused)
+
+
+def test_the_places_of_rejected_finalists_are_for_the_next_who_are_tried_on_what_caught_them() -> None:
+    floor = running().search()
+    refute(floor, floor.nominate(), 77)
     assert [fact.counterexample.seed for fact in floor.facts(CounterexampleKept)] == [77]
+    again = floor.facts(FinalsDue)[-1]
+    assert again.attempt == 1
+    assert [one.seed for one in again.task.counterexamples] == [77]
+    first, second = floor.nominate()
+    floor.prove(first)
+    refute(floor, [second], 78)
+    assert [one.candidate_id for one in floor.facts(RaceDue)[0].contestants] == [first.fact.candidate_id]
+
+
+@pytest.mark.parametrize("rounds", [1, ATTEMPTS])
+def test_nothing_proven_means_no_verified_improvement_and_says_why(rounds: int) -> None:
+    floor = running().search()
+    for number in range(rounds):
+        refute(floor, floor.nominate(), number)
+    if rounds < ATTEMPTS:
+        floor.nominate(0)
+    assert floor.end.outcome is Outcome.NO_VERIFIED_IMPROVEMENT
+    assert floor.end.message == f"{2 * rounds} nominated, none proven: {2 * rounds} out_of_bound"
+    assert len(floor.facts(FinalsDue)) == min(rounds + 1, ATTEMPTS)
+
+
+def test_a_lost_finalist_is_no_reason_to_nominate_others() -> None:
+    floor = running().search()
+    for one in floor.nominate():
+        lost = FinalistAbandoned(
+            goal_id="g", candidate_id=one.fact.candidate_id, attempt=0, reason=AbandonReason.WORKER_LOST, message="lost"
+        )
+        floor.answer(one, "prove", lost)
+    assert floor.end.message == "2 nominated, none proven: 2 abandoned"
 
 
 def test_only_proven_finalists_race_each_with_its_search_ratio() -> None:

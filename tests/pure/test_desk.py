@@ -19,13 +19,12 @@ from schemas.events import (
     GoalAccepted,
     GoalRefused,
     GoalSteered,
-    Problem,
     SteerRefused,
     WithdrawalRefused,
 )
 from schemas.goal import Search
 from schemas.ids import due_id
-from schemas.requests import MAX_REQUEST_BYTES
+from schemas.requests import MAX_REQUEST_BYTES, Problem
 from services.librarian import desk
 from services.librarian.curator import CuratorState
 from services.librarian.goal_checks import Catalogue, check_goal

@@ -12,12 +12,12 @@ from schemas.events import (
     BaselineChosen,
     FinalistRejected,
     GoalCompleted,
-    Lesson,
     LessonRecorded,
     MachineObserved,
     RaceFinished,
 )
 from schemas.faults import Misconfigured
+from schemas.lesson import Lesson
 from schemas.measurement import (
     BaselineRace,
     Comparison,

@@ -15,7 +15,7 @@ from schemas.enums import AbandonReason
 from schemas.envelope import Envelope, Message, decode
 from schemas.events import CandidateAbandoned, CandidateProposed, CandidateRejected
 from schemas.faults import Bug, Misconfigured, Poison, Transient
-from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, PubAck, queue_name
+from services.runtime.bus import FACTS_STREAM, GOALS_BUCKET, Delivery, PubAck, queue_name
 from services.runtime.effects import EffectLost
 from services.runtime.goal_view import GoalStanding, GoalView
 from services.runtime.handling import MAX_DELIVERIES, Handler, Patience
@@ -69,16 +69,16 @@ class Room:
         self.device = Device(folder)
         self.core = Toy()
 
-    async def serve(self, behave: Behaviour, seconds: float = 5.0, answers: int | None = 1) -> ToldEffect:
-        """Serves until `answers` answers are stated and all work is settled, or until the time is up when None."""
+    async def serve(self, behave: Behaviour, done: Callable[[], bool] | None = None) -> ToldEffect:
+        """Serves until `done`, which is by default that an answer is stated, and all work in hand is settled."""
         effect = ToldEffect(behave)
         stop = asyncio.Event()
         serving = asyncio.create_task(serve(fetching(self.bus, ROUTE), self.handler(effect).handle, stop))
-        watching = asyncio.create_task(self._watch(answers))
+        watching = asyncio.create_task(self._watch(done or (lambda: bool(self.answers()))))
         try:
-            await asyncio.wait([serving, watching], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
             stop.set()
-            await asyncio.wait_for(serving, 2.0)
+            await asyncio.wait_for(serving, 60.0)
         finally:
             watching.cancel()
         return effect
@@ -92,11 +92,16 @@ class Room:
         envelopes = [decode(message) for message in self.bus.messages(FACTS_STREAM) if b"{" in message.body]
         return [one for one in envelopes if not isinstance(one.fact, CandidateProposed)]
 
-    async def _watch(self, count: int | None) -> None:
-        async def answered() -> bool:
-            return count is not None and len(self.answers()) >= count
+    async def handed_out_again(self) -> Delivery | None:
+        """What was not settled: the next delivery within two ack_waits."""
+        queue = await self.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
+        return await queue.fetch(2 * ACK_WAIT_S)
 
-        await until(answered, timeout_s=60.0, poll_s=0.005)
+    async def _watch(self, done: Callable[[], bool]) -> None:
+        async def is_done() -> bool:
+            return done()
+
+        await until(is_done, timeout_s=60.0, poll_s=0.005)
 
 
 @pytest.fixture
@@ -187,8 +192,7 @@ async def test_work_handed_out_more_than_five_times_is_abandoned_without_being_d
     assert answered.causation_id == cause.id
     assert effect.asked == ["killer"] * MAX_DELIVERIES
     assert room.metrics.value("assay_effect_losses_total") == MAX_DELIVERIES
-    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
-    assert await queue.fetch(2 * ACK_WAIT_S) is None
+    assert await room.handed_out_again() is None
 
 
 async def test_a_message_is_kept_while_its_work_outlasts_ack_wait(room: Room) -> None:
@@ -212,7 +216,7 @@ async def test_publishing_while_the_bus_is_away_waits_and_loses_nothing(room: Ro
         asyncio.get_running_loop().call_later(2 * ACK_WAIT_S, room.bus.come_back)
         return "done"
 
-    effect = await room.serve(lose_the_bus, answers=2)
+    effect = await room.serve(lose_the_bus, done=lambda: len(room.answers()) == 2)
     assert effect.asked[0] == "one"
     assert {one.fact.message for one in room.answers()} == {"one: done", "two: done"}
 
@@ -235,18 +239,23 @@ async def test_a_publish_that_fails_and_then_succeeds_states_the_fact_once(tmp_p
     await create_route_queues(bus, ROUTE, ACK_WAIT_S)
     room = Room(tmp_path, bus, GoalView(await bus.bucket(GOALS_BUCKET)))
     await propose(bus, "one")
-    effect = await room.serve(succeed, seconds=4 * ACK_WAIT_S, answers=None)
+    published = {"type": "candidate.rejected.v1", "duplicate": "true"}
+    effect = await room.serve(
+        succeed, done=lambda: room.metrics.value("assay_events_published_total", **published) == 1
+    )
     assert effect.asked == ["one"] * 3
     assert len(room.answers()) == 1
+    assert await room.handed_out_again() is None
 
 
 async def test_work_of_an_ended_goal_is_dropped_before_it_starts(room: Room) -> None:
     await room.goals.advance("g1", GoalStanding.ENDED, 40)
     await propose(room.bus, "unwanted")
-    effect = await room.serve(succeed, seconds=0.5, answers=None)
+    effect = await room.serve(succeed, done=lambda: room.metrics.value("assay_work_dropped_total") == 1)
     assert effect.asked == []
     assert room.answers() == []
     assert room.metrics.value("assay_work_dropped_total") == 1
+    assert await room.handed_out_again() is None
 
 
 async def test_search_work_is_dropped_in_finals_and_an_older_mark_changes_nothing(room: Room) -> None:
@@ -266,11 +275,10 @@ async def test_a_goal_that_ends_while_its_work_runs_cancels_the_effect_and_state
         await asyncio.sleep(60)
         return "done"
 
-    effect = await room.serve(end_the_goal, seconds=0.6, answers=None)
+    effect = await room.serve(end_the_goal, done=lambda: room.metrics.value("assay_work_dropped_total") == 1)
     assert effect.cancelled == ["endless"]
     assert room.answers() == []
-    queue = await room.bus.queue(FACTS_STREAM, queue_name("compiler", ROUTE))
-    assert await queue.fetch(2 * ACK_WAIT_S) is None
+    assert await room.handed_out_again() is None
 
 
 async def test_a_message_that_does_not_parse_is_parked_with_its_reason_and_the_next_is_done(room: Room) -> None:
@@ -367,11 +375,12 @@ async def test_two_queues_are_asked_in_turn(tmp_path: Path) -> None:
 
 async def test_a_route_that_is_not_available_yet_keeps_no_other_waiting(tmp_path: Path) -> None:
     bus, now = MemoryBus(), [0.0]
-    await create_route_queues(bus, "null", ACK_WAIT_S)
+    ack_wait_s = 60.0  # nothing is acknowledged here, and nothing shall be handed out again
+    await create_route_queues(bus, "null", ack_wait_s)
     await propose(bus, "early", route="null")
     both = Fetching(bus, [queue_name("compiler", route) for route in ("cpu_1", "null")], 0.02, lambda: now[0])
     assert await both.next(0) is not None
-    await create_route_queues(bus, "cpu_1", ACK_WAIT_S)
+    await create_route_queues(bus, "cpu_1", ack_wait_s)
     await propose(bus, "later", route="cpu_1")
     assert await both.next(0) is None
     now[0] += 1.0

@@ -37,7 +37,7 @@ class Clock:
 
 def status(port: int, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as reply:
             return int(reply.status)
     except urllib.error.HTTPError as error:
         return error.code

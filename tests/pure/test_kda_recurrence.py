@@ -23,7 +23,8 @@ from kernel_lab.workloads.kda_recurrence import (
     softplus_gate,
 )
 
-AGREEMENT = 1e-12
+AGREEMENT = 1e-11
+"""Sums of the strong gates pass 8,192, where float64 is 1.8e-12 apart, and the seeds of one test are drawn anew."""
 
 
 def gated(gate: str, shape: tuple[int, ...], rng: np.random.Generator) -> F64:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from schemas.envelope import Envelope, Message, answer, decode, encode, subject_of
-from schemas.events import FACTS, Fact, GenerationOpened, GoalSteered, RawRequest
+from schemas.events import FACTS, Fact, GenerationOpened, GoalSteered
 from schemas.faults import Bug, Poison
 from schemas.goal import Goal, Shape
 from schemas.ids import answer_id, due_id, is_token, request_id
 from schemas.model import DIAGNOSTICS_LIMIT_BYTES, clip
+from schemas.requests import RawRequest
 from tests.golden.sample import sample_model
 
 NOW = datetime(2026, 11, 30, 2, 0, tzinfo=UTC)

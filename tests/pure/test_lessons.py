@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from schemas.enums import Reason
-from schemas.events import Lesson
 from schemas.ids import NAMESPACE
+from schemas.lesson import Lesson
 from services.evidence.lessons import Condition, News, Tally, Topic, Trial, effect_of, news, statements_met, topic_of
 from tests.pure.floor import MACHINE, Floor
 

@@ -6,8 +6,9 @@ from uuid import UUID
 import pytest
 
 from schemas.enums import Reason
-from schemas.events import Lesson, LessonRecorded
+from schemas.events import LessonRecorded
 from schemas.faults import Misconfigured
+from schemas.lesson import Lesson
 from schemas.measurement import Interval
 from schemas.work import Baseline, Kernel
 from services.console.ancestry import Family, Relative, change_between, change_text, family_of

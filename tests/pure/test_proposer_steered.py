@@ -7,8 +7,9 @@ from uuid import UUID
 from kernel_lab.spaces.fingerprint import fingerprint
 from kernel_lab.spaces.launch import parse_launch
 from schemas.enums import SteerAction
-from schemas.events import FinalsDue, GenerationDue, GoalSteered, RawRequest
+from schemas.events import FinalsDue, GenerationDue, GoalSteered
 from schemas.goal import SpaceLimits
+from schemas.requests import RawRequest
 from schemas.steering import Ban, Extension, Hint
 from schemas.work import Genome, Kernel
 from services.evidence.brief import Brief, Nominee, read_brief, read_nominees

@@ -9,8 +9,9 @@ import pytest
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import SteerAction
 from schemas.envelope import Draft, Envelope, encode
-from schemas.events import CandidateMeasured, Fact, FinalsDue, GenerationDue, GoalSteered, Problem, SteerRefused
+from schemas.events import CandidateMeasured, Fact, FinalsDue, GenerationDue, GoalSteered, SteerRefused
 from schemas.goal import Search, SpaceLimits
+from schemas.requests import Problem
 from schemas.steering import Ban, Extension, Hint, narrowed, without_banned
 from services.librarian import curator, desk
 from services.librarian.catalogue import compose_catalogue

@@ -23,9 +23,9 @@ from schemas.events import (
     GenerationDue,
     GenerationOpened,
     GoalTimedOut,
-    Problem,
 )
 from schemas.goal import Search
+from schemas.requests import Problem
 from schemas.steering import Ban, Extension
 from schemas.work import MAX_SOURCE_BYTES
 from services.console.replaying.curator_audit import CuratorAudit

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernel_lab.verify.checks import ALL_CHECKS
 from kernel_lab.verify.compare import Within, against_bound, exactly
 from kernel_lab.verify.draws import Draw, Prepared, derived_seed, distribution_named, prepare
-from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
+from kernel_lab.verify.error_class import POOLED_OUTPUTS, POOLED_TRIALS, Pool, draws_needed
 from kernel_lab.verify.finding import Finding
 from kernel_lab.verify.rungs.timed_outputs import verify_timed_outputs
 from kernel_lab.workloads import WORKLOADS
@@ -125,7 +125,7 @@ def test_minus_zero_is_zero_in_the_exact_tier() -> None:
 
 
 def test_arithmetic_in_a_smaller_format_is_another_error_class() -> None:
-    prepared = drawn(T=8, H=512)
+    prepared = drawn(T=16, H=512)
     for bits, expected in ((0, None), (11, Reason.ERROR_CLASS)):
         pool = Pool()
         exact = prepared.reference["y"].astype(np.float32)
@@ -139,6 +139,26 @@ def test_too_few_outputs_are_luck_and_no_class() -> None:
     pool = Pool()
     pool.add(prepared, {"y": prepared.reference["y"].astype(np.float32) + 1})
     assert pool.verdict("normal", 1, 1.0) is None
+
+
+def test_outputs_that_share_a_sum_are_one_trial_so_the_luck_of_plain_order_refuses_nobody() -> None:
+    """Sixteen roundings off in the denominator, where plain index order happened to be right."""
+    honest = np.float32(1 + 16 * 2.0**-24)
+    pool = Pool()
+    for row in range(POOLED_TRIALS):
+        prepared = drawn("softmax", row, R=1, C=8192)
+        lucky = {"y": prepared.reference["y"].astype(np.float32)}
+        prepared.__dict__["index_order"] = lucky
+        pool.add(prepared, {"y": lucky["y"] * honest})
+        found = pool.verdict("normal", 1, 1.0)
+        assert (found is not None) == (row + 1 == POOLED_TRIALS), "twelve such rows are no luck"
+
+
+def test_draws_needed_for_a_class_count_outputs_and_what_errs_independently() -> None:
+    assert draws_needed(WORKLOADS["softmax"], {"R": 1, "C": 8192}) == POOLED_TRIALS
+    assert draws_needed(WORKLOADS["softmax"], {"R": 64, "C": 512}) == 1
+    assert draws_needed(WORKLOADS["reduce_sum"], {"N": 8192}) == POOLED_OUTPUTS
+    assert draws_needed(WORKLOADS["gemv"], {"B": 1, "N": 1000, "K": 10}) == 1
 
 
 def test_timed_outputs_are_verified_or_become_a_counterexample_that_can_be_drawn_again() -> None:

@@ -24,7 +24,7 @@ from kernel_lab.verify.draws import (
     outputs_of,
     prepare,
 )
-from kernel_lab.verify.error_class import POOLED_OUTPUTS, Pool
+from kernel_lab.verify.error_class import Pool, draws_needed
 from kernel_lab.verify.exercise import AS_LEFT, POISONS, Exerciser, Outputs, exercising
 from kernel_lab.verify.finding import Climbed, CouldNot, Finding, RungOutcome
 from kernel_lab.verify.relating import holds, relation_named
@@ -100,29 +100,28 @@ def numeric_axes(climb: Climb) -> tuple[Axes, ...]:
 def draws(climb: Climb) -> Iterator[tuple[Distribution, Draw]]:
     """Every draw of a judgement, in order: distributions within sizes, then what the error-class rule still lacks."""
     turn = 0
-    pooled: dict[tuple[str, Size], int] = {}
+    lacking: dict[tuple[str, Size], int] = {}
     for axes in numeric_axes(climb):
         for distribution in climb.workload.distributions[: None if climb.checks.distributions else 1]:
             for n in range(climb.plan.draws):
                 yield distribution, _draw(climb, distribution, axes, n, PLACEMENTS[turn % len(PLACEMENTS)])
                 turn += 1
-            if distribution.zero_mean:
-                pooled[distribution.name, size_of(axes)] = climb.plan.draws * outputs_of(climb.workload, axes)
+            if distribution.zero_mean and outputs_of(climb.workload, axes):
+                lacking[distribution.name, size_of(axes)] = draws_needed(climb.workload, axes) - climb.plan.draws
     for axes in large_axes(climb):
         yield climb.workload.distributions[0], _draw(climb, climb.workload.distributions[0], axes, 0, "natural")
-    yield from _pool_fillers(climb, pooled)
+    yield from _pool_fillers(climb, lacking)
 
 
-def _pool_fillers(climb: Climb, pooled: dict[tuple[str, Size], int]) -> Iterator[tuple[Distribution, Draw]]:
-    """Where no zero-mean pool has 256 outputs yet (a reduction to one), more draws of the cheapest of the first."""
-    if not 0 < max(pooled.values(), default=0) < POOLED_OUTPUTS:
+def _pool_fillers(climb: Climb, lacking: dict[tuple[str, Size], int]) -> Iterator[tuple[Distribution, Draw]]:
+    """Where no zero-mean pool is large enough yet (a reduction to one), more draws of the cheapest of the first."""
+    if min(lacking.values(), default=0) <= 0:
         return
-    name = next(iter(pooled))[0]
-    fitting = [axes for axes in numeric_axes(climb) if pooled.get((name, size_of(axes)))]
-    axes = min(fitting, key=lambda axes: elements(climb.workload, axes) / outputs_of(climb.workload, axes))
-    lacking = POOLED_OUTPUTS - pooled[name, size_of(axes)]
+    name = next(iter(lacking))[0]
+    fitting = [axes for axes in numeric_axes(climb) if (name, size_of(axes)) in lacking]
+    axes = min(fitting, key=lambda axes: elements(climb.workload, axes) * lacking[name, size_of(axes)])
     distribution = next(d for d in climb.workload.distributions if d.name == name)
-    for n in range(-(-lacking // outputs_of(climb.workload, axes))):
+    for n in range(lacking[name, size_of(axes)]):
         yield distribution, _draw(climb, distribution, axes, climb.plan.draws + n, "natural")
 
 

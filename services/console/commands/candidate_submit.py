@@ -12,17 +12,10 @@ from pydantic import ValidationError
 from kernel_lab.spaces.launch import LaunchProblem, read_source
 from schemas.enums import Language
 from schemas.envelope import Recorded
-from schemas.events import (
-    CandidateAbandoned,
-    CandidateMeasured,
-    CandidateRefused,
-    CandidateRejected,
-    GoalCompleted,
-    Problem,
-)
+from schemas.events import CandidateAbandoned, CandidateMeasured, CandidateRefused, CandidateRejected, GoalCompleted
 from schemas.faults import Misconfigured
 from schemas.ids import is_token
-from schemas.requests import SubmitCandidate
+from schemas.requests import Problem, SubmitCandidate
 from schemas.work import MAX_SOURCE_BYTES
 from services.console.asking import submit_candidate
 from services.console.endpoints import open_log, open_views

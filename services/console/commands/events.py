@@ -11,8 +11,9 @@ from uuid import UUID
 import typer
 
 from schemas.envelope import Recorded
-from schemas.events import FACTS, Fact, RawRequest
+from schemas.events import FACTS, Fact
 from schemas.faults import Misconfigured
+from schemas.requests import RawRequest
 from services.console.commands import evidence
 from services.console.endpoints import open_home, open_log
 from services.console.exits import Exit, exit_with
@@ -230,7 +231,7 @@ async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
 def verify_(
     bootstrap_key: Annotated[
         list[str] | None,
-        typer.Option("--bootstrap-key", help="Fingerprint from out of band (repeatable); default: the folder's."),
+        typer.Option("--bootstrap-key", help="Fingerprint from out of band, or a file of them (repeatable)."),
     ] = None,
     checkpoints: Annotated[
         Path | None, typer.Option("--checkpoints", help="Folder of signed checkpoints; default: the data folder's.")

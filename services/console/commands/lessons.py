@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from schemas.envelope import Recorded
-from schemas.events import Lesson, LessonRecorded
+from schemas.events import LessonRecorded
+from schemas.lesson import Lesson
 from services.console.commands.workload import find
 from services.console.endpoints import open_log
 from services.console.output import Column, Format, OutputOption, emit_page

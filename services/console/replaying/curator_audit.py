@@ -12,14 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from schemas.envelope import Draft, Recorded
-from schemas.events import (
-    ChampionCrowned,
-    CounterexampleKept,
-    Fact,
-    GenerationClosed,
-    GoalCompleted,
-    LessonRecorded,
-)
+from schemas.events import ChampionCrowned, CounterexampleKept, Fact, GenerationClosed, GoalCompleted, LessonRecorded
 from schemas.ids import GoalId
 from services.console.replaying.findings import Finding, disagreement, finding
 from services.evidence.goal_state import GoalState

@@ -121,8 +121,13 @@ static struct sample awaited(struct process *process)
     int status = 0;
     if (poll(&answer, 1, PATIENCE_MS) > 0 && read(process->answers, &sample, sizeof sample) == sizeof sample)
         return sample;
-    pause_ns(100000000); /* a process that is ending has ended by then */
-    if (waitpid(process->pid, &status, WNOHANG) == process->pid && WIFSIGNALED(status))
+    pid_t ended = 0;
+    for (int i = 0; i < 50 && !ended; i++) { /* five seconds for a process that is ending */
+        ended = waitpid(process->pid, &status, WNOHANG);
+        if (!ended)
+            pause_ns(100000000);
+    }
+    if (ended == process->pid && WIFSIGNALED(status))
         fprintf(stderr, "bench: %s was ended by signal %d (%s) at %s\n", process->arm->name, WTERMSIG(status),
                 strsignal(WTERMSIG(status)), shape_now->name);
     else
