@@ -24,19 +24,16 @@ GENESIS = bytes(32)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+_UNSIGNED, _REST = struct.Struct(">Q").pack, struct.Struct(">QqQ").pack
 
 
 def link(
     previous: bytes, position: int, origin: str, epoch: str, stream_seq: int, recorded_at: datetime, raw: bytes
 ) -> bytes:
     """The hash of the row that holds these."""
-    digest = hashlib.sha256(previous)
-    digest.update(struct.pack(">Q", position))
-    digest.update(_prefixed(origin))
-    digest.update(_prefixed(epoch))
-    digest.update(struct.pack(">QqQ", stream_seq, microseconds(recorded_at), len(raw)))
-    digest.update(raw)
-    return digest.digest()
+    place = _UNSIGNED(position) + _prefixed(origin) + _prefixed(epoch)
+    rest = _REST(stream_seq, microseconds(recorded_at), len(raw))
+    return hashlib.sha256(previous + place + rest + raw).digest()  # one call: six updates take twice as long
 
 
 def microseconds(moment: datetime) -> int:

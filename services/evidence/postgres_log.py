@@ -100,9 +100,9 @@ class PostgresLog:
             yield row_of(record)
 
     async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
-        columns = sql.ROW_COLUMNS if content else sql.LINK_COLUMNS
+        columns, made = (sql.ROW_COLUMNS, row_of) if content else (sql.LINK_COLUMNS, _link_of)
         async for record in self._pages(columns, sql.Where(upto), 0):
-            yield row_of(record)
+            yield made(record)
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
         async with self.connection("reading an event") as connection:
@@ -320,6 +320,16 @@ def _head_and_origin(record: asyncpg.Record | None) -> tuple[Head, str]:
 def row_of(record: "Mapping[str, Any] | asyncpg.Record") -> Row:
     """The row in a record of its columns."""
     return Row(**{**record, "origin": _text(record["origin"])})
+
+
+_UNREAD = (None, None)
+_UNREAD_TOO = (None,) * 9
+
+
+def _link_of(record: asyncpg.Record) -> Row:
+    """A row of which nothing but LINK_COLUMNS was read."""
+    position, origin, epoch, stream_seq, recorded_at, raw, hash_, subject = record
+    return Row(position, _text(origin), epoch, stream_seq, recorded_at, raw, hash_, *_UNREAD, subject, *_UNREAD_TOO)
 
 
 @lru_cache(maxsize=16)  # a log has few origins, and a row has one of them

@@ -42,9 +42,8 @@ ROW_TYPES = {
 }
 FACT_COLUMNS = "position, raw, recorded_at"
 ROW_COLUMNS = ", ".join(ROW_TYPES)
-LINKED = frozenset({"position", "origin", "epoch", "stream_seq", "recorded_at", "raw", "hash", "subject"})
-LINK_COLUMNS = ", ".join(name if name in LINKED else f"NULL AS {name}" for name in ROW_TYPES)
-"""What a row's hash is over (chain.py); the other columns are not read."""
+LINK_COLUMNS = "position, origin, epoch, stream_seq, recorded_at, raw, hash, subject"
+"""What a row's hash is over (chain.py), and its subject; the other columns are not read."""
 INSERT = (
     f"INSERT INTO events ({ROW_COLUMNS}) SELECT * FROM unnest("  # noqa: S608  constant text only
     + ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(ROW_TYPES.values(), start=1))

@@ -34,6 +34,8 @@ class Succession:
 
     def sequence(self, row: Row) -> Break | None:
         """Every message of the stream between the last own row and `row` is accounted for."""
+        if row.stream_seq == self._seq + 1 and row.epoch == self._epoch and not self._repeated:
+            return None
         if self._epoch not in ("", row.epoch) and (wrong := self._change(row.epoch, row.position - 1)):
             return Break(row.position, BreakKind.SEQUENCE, wrong)
         if row.stream_seq <= self._seq:
