@@ -90,19 +90,22 @@ class PostgresLog:
         types: tuple[type[Fact], ...] = (),
     ) -> AsyncIterator[Recorded[Any]]:
         where = sql.Where(upto, goal_id, stored_types(types), facts_only=True)
-        async for record in self._pages(sql.FACT_COLUMNS, where, after):
-            fact = recorded(record["position"], record["raw"], record["recorded_at"])
-            if fact is not None:
-                yield fact
+        async for records in self._pages(sql.FACT_COLUMNS, where, after):
+            for record in records:
+                fact = recorded(record["position"], record["raw"], record["recorded_at"])
+                if fact is not None:
+                    yield fact
 
     async def rows(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Row]:
-        async for record in self._pages(sql.ROW_COLUMNS, sql.Where(upto), after):
-            yield row_of(record)
+        async for records in self._pages(sql.ROW_COLUMNS, sql.Where(upto), after):
+            for record in records:
+                yield row_of(record)
 
     async def walk(self, upto: int, *, content: bool = True) -> AsyncIterator[Row | LeftOut]:
         columns, made = (sql.ROW_COLUMNS, row_of) if content else (sql.LINK_COLUMNS, _link_of)
-        async for record in self._pages(columns, sql.Where(upto), 0):
-            yield made(record)
+        async for records in self._pages(columns, sql.Where(upto), 0):
+            for record in records:
+                yield made(record)
 
     async def get(self, event_id: UUID) -> Recorded[Any] | None:
         async with self.connection("reading an event") as connection:
@@ -188,7 +191,7 @@ class PostgresLog:
                 )
             return self._pool
 
-    async def _pages(self, columns: str, where: sql.Where, after: int) -> AsyncIterator[asyncpg.Record]:
+    async def _pages(self, columns: str, where: sql.Where, after: int) -> AsyncIterator[list[asyncpg.Record]]:
         """Keyset pages: each is one short query, so no snapshot is held while the reader works."""
         coming = asyncio.create_task(self._page(columns, where, after))
         try:
@@ -196,8 +199,7 @@ class PostgresLog:
                 whole = len(records) == PAGE_ROWS
                 if whole:  # the next page is on its way while this one is read
                     coming = asyncio.create_task(self._page(columns, where, records[-1]["position"]))
-                for record in records:
-                    yield record
+                yield records
                 if not whole:
                     return
         finally:
