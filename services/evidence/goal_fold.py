@@ -5,8 +5,10 @@ are recorded in the log and change nothing here. A step copies one generation at
 goal costs time linear in its facts.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -65,6 +67,8 @@ from services.evidence.goal_parts import (
 )
 from services.evidence.goal_state import FIRST_GENERATION, GoalState
 from services.evidence.lessons import Trial, topic_of
+
+NOBODY: Mapping[UUID, CandidateState] = MappingProxyType({})
 
 
 def evolve(state: GoalState, recorded: Recorded[Any]) -> GoalState:
@@ -202,7 +206,7 @@ def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
     best = best_of(state.uncounted)
     better = best is not None and (state.best is None or best[1] > state.best[1])
     return replace(
-        _counted(state),
+        _counted(state, _admitted_meanwhile(state)),
         generation=None,
         closed=state.closed + 1,
         stagnant=0 if better else state.stagnant + 1,
@@ -211,19 +215,28 @@ def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
     )
 
 
-def _counted(state: GoalState) -> GoalState:
-    """What was uncounted is counted and remembered; whatever is still open of it is dropped."""
-    settled, best = state.uncounted, best_of(state.uncounted)
+def _counted(state: GoalState, carried: Mapping[UUID, CandidateState] = NOBODY) -> GoalState:
+    """What was uncounted is counted and remembered, but for those `carried` on; what else is open of it is dropped."""
+    settled = {id_: one for id_, one in state.uncounted.items() if id_ not in carried}
+    best = best_of(settled)
     if not settled:
         return state
     return replace(
         state,
-        submissions={},
+        submissions=carried,
         past=(*state.past, past_of(settled)),
         counts=state.counts.plus(count(settled.values())),
-        submitted=state.submitted + len(state.submissions),
+        submitted=state.submitted + len(state.submissions) - len(carried),
         best=best if best is not None and (state.best is None or best[1] > state.best[1]) else state.best,
     )
+
+
+def _admitted_meanwhile(state: GoalState) -> Mapping[UUID, CandidateState]:
+    """Submissions that the desk admitted after the closing was decided and before it was recorded: the next generation
+    counts them."""
+    if state.settled_by_time:
+        return NOBODY
+    return {id_: one for id_, one in state.submissions.items() if one.end is None}
 
 
 def _candidate_proposed(state: GoalState, proposed: Recorded[CandidateProposed]) -> GoalState:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import AbandonReason, Reason, SteerAction
-from schemas.envelope import MAX_FACT_BYTES, Draft, Envelope, Recorded, encode
+from schemas.envelope import MAX_FACT_BYTES, Draft, Envelope, Recorded, due, encode
 from schemas.events import (
     CandidateProposed,
     CandidateRefused,
@@ -327,6 +327,22 @@ def test_a_generation_closes_only_when_every_submission_has_ended_as_well() -> N
     assert (closed.proposed, closed.measured) == (5, 5)
     assert closed.best_candidate == submitted.id
     assert floor.state.goals["g"].best == (submitted.id, 11.0)
+
+
+def test_a_kernel_admitted_while_a_closing_is_on_its_way_belongs_to_the_next_generation() -> None:
+    floor = searching()
+    floor.generation()
+    before, closed = curator.CuratorState(), floor.last(GenerationClosed)
+    for recorded in floor.log[: closed.position - 1]:
+        before = curator.evolve(before, recorded)
+    floor.state, floor.log = before, floor.log[: closed.position - 1]
+    submitted = admitted(floor)
+    floor.record(due("g", "generation.closed", closed.fact, closed.fact.generation))
+    floor.climb(submitted)
+    assert floor.state.goals["g"].was_measured(submitted.id)
+    floor.generation()
+    assert floor.facts(GenerationClosed)[-1].proposed == 5
+    assert floor.state.goals["g"].counts.proposed == 9
 
 
 def test_submissions_spend_none_of_the_budget() -> None:
