@@ -7,12 +7,10 @@ goal costs time linear in its facts.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from schemas.enums import Phase, SteerAction
 from schemas.envelope import Recorded
 from schemas.events import (
     BaselineAbandoned,
@@ -50,7 +48,6 @@ from schemas.events import (
     RaceNotRun,
     SearchExhausted,
 )
-from schemas.steering import extended
 from services.evidence.candidate_fold import CandidateMove, HalvingMove, begun, climbed, looked_again
 from services.evidence.goal_parts import (
     Attempt,
@@ -67,6 +64,7 @@ from services.evidence.goal_parts import (
 )
 from services.evidence.goal_state import FIRST_GENERATION, GoalState
 from services.evidence.lessons import Trial, topic_of
+from services.evidence.steering_fold import steered, timed_out
 
 NOBODY: Mapping[UUID, CandidateState] = MappingProxyType({})
 
@@ -105,9 +103,9 @@ def _step(state: GoalState, recorded: Recorded[Any]) -> GoalState:  # noqa: C901
         case RaceDue() | RaceFinished() | RaceNotRun() | ChampionCrowned():
             return _race_moved(state, recorded)
         case GoalSteered() as fact:
-            return _answered(_steered(state, fact, recorded.recorded_at), recorded.id)
+            return _answered(steered(state, fact, recorded.recorded_at), recorded.id)
         case GoalTimedOut(phase=phase):
-            return _timed_out(state, phase)
+            return timed_out(state, phase)
         case LessonRecorded(lesson=lesson):
             return replace(state, lessons={**state.lessons, topic_of(lesson): lesson})
         case GoalCompleted() as fact:
@@ -372,45 +370,3 @@ def _race_moved(state: GoalState, recorded: Recorded[Any]) -> GoalState:
         return replace(state, race=fact.race)
     assert state.race_due is not None
     return replace(state, race_due=replace(state.race_due, abandoned=True))
-
-
-# ---- steering and time ---------------------------------------------------------------------------------------------
-
-
-def _steered(state: GoalState, fact: GoalSteered, at: datetime) -> GoalState:
-    match fact.action:
-        case SteerAction.PAUSE:
-            return state if state.paused_since else replace(state, paused_since=at)
-        case SteerAction.RESUME:
-            return _resumed(state, at)
-        case SteerAction.STOP:
-            return state if state.stopped else replace(_resumed(state, at), stopped=True)
-        case SteerAction.CANCEL:
-            return state if state.cancelled else replace(state, cancelled=True)
-        case SteerAction.EXTEND | SteerAction.PIN | SteerAction.BAN if state.runs_against is Phase.FINALS:
-            return state
-        case SteerAction.EXTEND:
-            return replace(state, goal=extended(state.goal, fact.extend)) if fact.extend else state
-        case SteerAction.PIN:
-            return replace(state, pins=(*state.pins, fact.pin)) if fact.pin else state
-        case SteerAction.BAN:
-            return replace(state, bans=(*state.bans, fact.ban)) if fact.ban else state
-        case SteerAction.CONFIRM:
-            return replace(state, confirmed=(*state.confirmed, fact.confirm)) if fact.confirm else state
-        case SteerAction.HINT:
-            return state  # for proposers, who read the log
-
-
-def _resumed(state: GoalState, at: datetime) -> GoalState:
-    if state.paused_since is None:
-        return state
-    clock = state.clock
-    if clock is not None:
-        clock = replace(clock, paused=clock.paused + (at - max(state.paused_since, clock.started_at)))
-    return replace(state, paused_since=None, clock=clock)
-
-
-def _timed_out(state: GoalState, phase: Phase) -> GoalState:
-    if state.clock is None or state.timed_out is phase or phase is not state.runs_against:
-        return state
-    return replace(state, timed_out=phase)
