@@ -231,7 +231,10 @@ async def _causes(log: Log, event_id: UUID) -> list[Recorded[Any]]:
 def verify_(
     bootstrap_key: Annotated[
         list[str] | None,
-        typer.Option("--bootstrap-key", help="Fingerprint from out of band, or a file of them (repeatable)."),
+        typer.Option(
+            "--bootstrap-key",
+            help="Fingerprint from out of band, or a file of them (repeatable); default: the folder's.",
+        ),
     ] = None,
     checkpoints: Annotated[
         Path | None, typer.Option("--checkpoints", help="Folder of signed checkpoints; default: the data folder's.")
