@@ -59,7 +59,7 @@ class Samples:
 
 def growth_percent(held: list[float]) -> float:
     """The median of the last quarter over that of the second: the first quarter fills caches."""
-    quarter = len(held) // 4
+    quarter = max(1, len(held) // 4)
     return round(100 * (median(held[-quarter:]) / median(held[quarter : 2 * quarter]) - 1), 1)
 
 

@@ -33,7 +33,7 @@ def link(
     """The hash of the row that holds these."""
     place = _UNSIGNED(position) + _prefixed(origin) + _prefixed(epoch)
     rest = _REST(stream_seq, microseconds(recorded_at), len(raw))
-    return hashlib.sha256(previous + place + rest + raw).digest()  # one call: six updates take twice as long
+    return hashlib.sha256(previous + place + rest + raw).digest()  # one call costs less than six updates
 
 
 def microseconds(moment: datetime) -> int:

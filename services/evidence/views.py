@@ -34,7 +34,7 @@ VERSION = 2
 REBUILD_BATCH = 2000
 """Facts folded between two writes. Chosen: some ten megabytes."""
 READ_OWN_S = 3.0
-"""Chosen: some thirty batches of the recorder."""
+"""Chosen: views follow within a batch; a librarian that is away must not hold up who reads."""
 POLL_S = 0.02
 PROPOSAL, MOVE, STANDING = (attrgetter(*kind.__slots__) for kind in (Proposal, Move, Standing))
 """Their columns. `astuple` copies every value deeply: a sixth of a rebuild."""
