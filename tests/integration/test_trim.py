@@ -223,6 +223,14 @@ def test_nothing_is_trimmed_elsewhere_without_the_key_whose_checkpoints_count(
     assert "--bootstrap-key" in str(done.exception)
 
 
+@pytest.mark.parametrize("command", ["keep", "trim"])
+def test_where_no_factory_runs_that_is_what_is_said(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path))
+    assert "no factory is running" in str(CliRunner().invoke(app, [command]).exception)
+
+
 def test_a_file_of_fingerprints_is_taken_for_them(tmp_path: Path) -> None:
     file = tmp_path / "bootstrap.fingerprint"
     first, former = "0123456789abcdef" * 4, "fedcba9876543210" * 4

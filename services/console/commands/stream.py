@@ -50,11 +50,12 @@ def trim(
     Example: assay stream trim --dry-run
     """
     settings = read_settings()
+    admin = admin_settings(settings)
     trust = _trust(settings, bootstrap_key, checkpoints)
 
     async def run() -> Cleaned:
         async with open_log(settings) as log, open_admin_bus(settings) as bus:
-            return await clean(log, bus, admin_settings(settings), trust, dry_run=dry_run)
+            return await clean(log, bus, admin, trust, dry_run=dry_run)
 
     done = asyncio.run(run())
     record = {
@@ -76,8 +77,8 @@ def keep(bootstrap_key: BootstrapKeyOption = None, checkpoints: CheckpointsOptio
     Example: assay stream keep --bootstrap-key keys/bootstrap.fingerprint --checkpoints /mnt/checkpoints
     """
     settings = read_settings()
-    _trust(settings, bootstrap_key, checkpoints)
     admin = admin_settings(settings)
+    _trust(settings, bootstrap_key, checkpoints)
     start_logging("janitor", str(os.getpid()), settings.log_level)
 
     async def run() -> None:
