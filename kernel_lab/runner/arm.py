@@ -50,6 +50,8 @@ class Died:
     stderr: str
     private_bytes: int | None = None
     """Memory beyond the buffers that it held when it faulted; None when it ended otherwise."""
+    read_clock: bool = False
+    """It ended at an instruction that reads the time-stamp counter."""
 
 
 @dataclass(frozen=True)

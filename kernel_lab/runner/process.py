@@ -221,8 +221,8 @@ class ProcessArm:
         match reply:
             case None:
                 return self._died(None)
-            case Message(kind=Reply.FAULT, numbers=(_, address, private_bytes)):
-                return self._died(self._where(address), private_bytes)
+            case Message(kind=Reply.FAULT, numbers=(_, address, private_bytes, read_clock)):
+                return self._died(self._where(address), private_bytes, read_clock=bool(read_clock))
             case Message(kind=Reply.LOAD_FAILED) if wanted is Reply.LOADED:
                 return reply
             case Message(kind=Reply.REFUSED, sequence=number) if number == sequence:
@@ -253,13 +253,16 @@ class ProcessArm:
                 return found
         return None
 
-    def _died(self, fault_address_in: str | None, private_bytes: int | None = None) -> Died:
+    def _died(
+        self, fault_address_in: str | None, private_bytes: int | None = None, *, read_clock: bool = False
+    ) -> Died:
         """How it ended; a process that lives on after its channel closed is ended, and that is said."""
         status = self._running.wait(DEATH_GRACE_S)
         if status is None:
             return self._distrust("it closed its channel and lived on")
         signal = signal_name(status)
-        self._ended = Died(signal, None if signal else status, fault_address_in, self._output(), private_bytes)
+        ended = Died(signal, None if signal else status, fault_address_in, self._output(), private_bytes, read_clock)
+        self._ended = ended
         return self._ended
 
     def _distrust(self, why: str) -> Died:

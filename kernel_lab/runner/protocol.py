@@ -73,7 +73,7 @@ FIELDS = {
     Reply.MARK: struct.Struct("<"),
     Reply.RETURNED: struct.Struct("<QQQQ"),
     Reply.TIMED: struct.Struct("<QQQQQQ"),
-    Reply.FAULT: struct.Struct("<QQQ"),
+    Reply.FAULT: struct.Struct("<QQQQ"),
 }
 """Replies of fixed size; the others are text, or one address per buffer."""
 
