@@ -77,6 +77,8 @@ class Timing:
 
     calls: int
     elapsed_ns: int
+    first_ns: int
+    """Of the untimed call."""
     parent_ns: int
     """Between two messages that the runner sent right before and after the sample, by the kernel's stamps on them:
     neither the candidate's clock nor the parent's scheduling is in it."""

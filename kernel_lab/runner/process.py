@@ -117,14 +117,14 @@ class ProcessArm:
         )
         if not isinstance(answer, Message):
             return answer
-        calls, elapsed_ns, run_delay_ns, switches, migrated, turn = answer.numbers
+        calls, elapsed_ns, first_ns, run_delay_ns, switches, migrated, turn = answer.numbers
         if turn >= len(buffers):
             return self._distrust(f"its next call would be to set {turn} of {len(buffers)}")
         rounds = -(-calls // len(numbers)) if restored else 1
         if rounds < 1 or len(self._marks_ns) < MARKS_PER_ROUND * rounds:
             return self._distrust("a sample without its marks")
         parent_ns = _between_marks(self._marks_ns[-MARKS_PER_ROUND * rounds :])
-        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
+        return Timing(calls, elapsed_ns, first_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
 
     def release(self) -> None:
         """The process maps no buffer set any longer; closing the arm does the same."""

@@ -140,7 +140,7 @@ struct wire_returned {
     uint64_t elapsed_ns, fp_before, fp_after, threads;
 };
 struct wire_timed {
-    uint64_t calls, elapsed_ns, run_delay_ns, involuntary_switches, migrated, turn;
+    uint64_t calls, elapsed_ns, first_ns, run_delay_ns, involuntary_switches, migrated, turn;
 };
 struct wire_fault {
     uint64_t signal, address, private_bytes, read_clock;
@@ -580,11 +580,11 @@ static void attempt(uint32_t sequence, struct wire_timed *sample, const struct w
     restore_set(&sets[numbers[*turn]], restores_cold(&sets[numbers[*turn]], wire->sets));
     uint64_t started = now_ns();
     invoke(&sets[numbers[*turn]], wire->value);
-    uint64_t first_ns = now_ns() - started;
+    sample->first_ns = now_ns() - started;
     uint64_t round = sets[numbers[*turn]].origins ? wire->sets : UINT64_MAX;
     *turn = (*turn + 1) % wire->sets;
     if (sample->calls == 0)
-        sample->calls = 1 + wire->min_sample_ns / (first_ns + 1);
+        sample->calls = 1 + wire->min_sample_ns / (sample->first_ns + 1);
     if (round <= UINT64_MAX / MAX_ROUNDS && sample->calls > round * MAX_ROUNDS)
         sample->calls = round * MAX_ROUNDS;
     visit_threads(&delay_before);

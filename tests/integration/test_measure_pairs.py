@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernel_lab.measure.bench import Protocol
 from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, clocks_disagree, take_pair
 from kernel_lab.measure.screen import screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.verify.finding import Finding
 from schemas.enums import Reason, Regime, Verdict
 from schemas.faults import Broken
+from schemas.goal import Shape
 from schemas.measurement import Comparison, Pair
 from tests.integration import measure_lab as lab
 from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track
@@ -116,6 +118,20 @@ def test_a_clock_that_is_patched_to_run_at_half_speed_is_caught(track: Track) ->
     taken = take_pair(track.told(lab.undelayed).bench, duel, 4, np.random.default_rng(1))
     assert isinstance(taken, CandidateFailed), taken
     assert taken.finding.reason is Reason.FORGED_CLOCK
+
+
+def test_a_candidate_that_computes_the_next_answers_before_the_clock_starts_is_caught(tmp_path: Path) -> None:
+    """Its answers are right, so no check of outputs sees it: a third of the calls of a sample find theirs."""
+    track, shape = open_track(tmp_path, Protocol(quads=2)), Shape(axes={"N": 1 << 20})
+    small = replace(track.told(lab.calm).bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 32 << 20}))
+    told = {}
+    for name, body, before in (("k", lab.WORKS_AHEAD, lab.LOOKS_AHEAD), ("honest", lab.HONEST, "")):
+        duel = track.duel(track.racer(name, body, before=before), regime=Regime.COLD)
+        told[name] = take_pair(small, replace(duel, shapes=(shape,)), 6, np.random.default_rng(1))
+    assert isinstance(told["honest"], Pair), told["honest"]
+    assert isinstance(told["k"], CandidateFailed), told["k"]
+    assert told["k"].finding.reason is Reason.STATEFUL
+    assert "works ahead" in told["k"].finding.message
 
 
 def test_clocks_may_differ_by_two_percent_and_a_millisecond() -> None:
