@@ -1,34 +1,22 @@
 """One pair: two fresh processes, the same shared buffers, only one running at a time (measurement.md, 1 and 2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
-from statistics import median
+from dataclasses import dataclass
 
 import numpy as np
 
 from kernel_lab.measure.bench import Bench, Racer, start
 from kernel_lab.measure.contents import Rotation, WatchedPair, rotation_of
+from kernel_lab.measure.process import Process, forged, outside_cause, per_call_ns, works_ahead
 from kernel_lab.measure.schedule import SIDES, QuadPlan, Side, plan_pair
 from kernel_lab.measure.timed_rows import verify_watched
-from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, LoadFailed, OverTime, Timing
+from kernel_lab.runner.arm import Arena, Died, LoadFailed, OverTime, Timing
 from kernel_lab.verify.finding import Finding
-from kernel_lab.workloads.workload import Scalars, Workload
+from kernel_lab.workloads.workload import Workload
 from schemas.enums import Reason, Regime
 from schemas.goal import Shape
 from schemas.measurement import Pair, Quad
-
-RUN_DELAY_SHARE = 0.10
-"""Share of its threads' time that a sample spent ready but not running, above which it spoils its quad. Chosen: on a
-host whose every core is used, the kernel's own housekeeping takes 2 to 4 %, of both arms alike; that is noise, which
-the interval and the noise floor carry. Less than a tenth in one of four samples moves the quad by under 5 %."""
-FIRST_CALL = 1.5
-AHEAD_SLACK_NS = 1_000_000
-"""A call after a pause wakes its threads and finds colder caches: chosen, an honest one of 10 µs takes 0.1 ms more, one
-of milliseconds a fifth more. A sample lasts ten times the slack at least."""
-CLOCK_SHARE = 0.02
-CLOCK_SLACK_NS = 1_000_000
-"""measurement.md, 12."""
 
 
 @dataclass(frozen=True)
@@ -67,49 +55,6 @@ class BaselineFailed:
 
 SEEN_TWICE = frozenset({Reason.FORGED_CLOCK, Reason.STATEFUL})
 Failed = CandidateFailed | BaselineFailed
-
-
-@dataclass
-class Process:
-    """One arm under two clocks. Only samples that count are compared: who claims a delay loses the sample."""
-
-    racer: Racer
-    arm: Arm
-    runner_ns: int = 0
-    parent_ns: int = 0
-    run_delay_ns: int = 0
-    """Of the same samples: a delay may lie between a mark and a reading of the runner's clock."""
-    ahead_ns: list[float] = field(default_factory=list)
-    """Of each, how much longer the untimed call took than FIRST_CALL timed ones."""
-
-    def time(self, sets: Sequence[BufferSet], scalars: Scalars, bench: Bench) -> Timing | Died | OverTime:
-        """One sample, counted on both clocks."""
-        outcome = self.arm.time(sets, scalars, bench.protocol.min_sample_ns, bench.protocol.pause_ns)
-        if isinstance(outcome, Timing) and outside_cause(outcome, self.racer.threads) is None:
-            self.runner_ns += outcome.elapsed_ns
-            self.parent_ns += outcome.parent_ns
-            self.run_delay_ns += outcome.run_delay_ns
-            self.ahead_ns.append(outcome.first_ns - FIRST_CALL * _per_call_ns(outcome))
-        return outcome
-
-    @property
-    def clock_ratio(self) -> float:
-        """The runner's total over the parent's; 1 before the first sample."""
-        return self.runner_ns / self.parent_ns if self.parent_ns else 1.0
-
-    @property
-    def clock_is_forged(self) -> bool:
-        return clocks_disagree(self.runner_ns, self.parent_ns, self.run_delay_ns)
-
-    @property
-    def typically_ahead_ns(self) -> float:
-        """What untimed calls take more than they should, in most samples."""
-        return max(0.0, median(self.ahead_ns)) if self.ahead_ns else 0.0
-
-
-def clocks_disagree(runner_ns: int, parent_ns: int, run_delay_ns: int = 0) -> bool:
-    """The two clocks of a process differ by more than 2 % + 1 ms, recorded delays aside (measurement.md, 12)."""
-    return abs(parent_ns - runner_ns) > CLOCK_SHARE * parent_ns + CLOCK_SLACK_NS + run_delay_ns
 
 
 def take_pair(bench: Bench, duel: Duel, quads: int, rng: np.random.Generator) -> Pair | Failed:
@@ -157,9 +102,7 @@ class _PairTaker:
             if not isinstance(found, list):
                 return found
             taken += found
-        if self.candidate.clock_is_forged:
-            return CandidateFailed(_forged(self.candidate))
-        if finding := _works_ahead(self.candidate, self.baselines.values()):
+        if finding := forged(self.candidate):
             return CandidateFailed(finding)
         slowest = min(self.baselines.values(), key=lambda process: process.clock_ratio)
         return Pair(
@@ -180,9 +123,11 @@ class _PairTaker:
                 if not isinstance(quad, Quad):
                     return quad
                 taken.append(quad)
-            for process in (self.candidate, self.baselines[self.duel.baselines[plan[0].shape].name]):
-                process.arm.release()
-        return taken
+            baseline = self.baselines[self.duel.baselines[plan[0].shape].name]
+            finding = works_ahead(self.candidate, baseline)
+            self.candidate.release()
+            baseline.release()
+        return CandidateFailed(finding) if finding else taken
 
     def _settle(self, shape: int, data: Rotation) -> Failed | None:
         """Each arm took one sample that counts nowhere: buffers are mapped, threads placed, and the kernel has finished
@@ -232,15 +177,6 @@ class _PairTaker:
         return CandidateFailed(Finding(reason, f"while it was timed, {ended(outcome)}"))
 
 
-def outside_cause(timing: Timing, threads: int) -> str | None:
-    """The recorded cause for which a sample of a kernel on `threads` does not count, or None (measurement.md, 5)."""
-    share = timing.run_delay_ns / max(timing.elapsed_ns * threads, 1)
-    if share <= RUN_DELAY_SHARE:
-        return None
-    moved = ", migrated" if timing.migrated else ""
-    return f"run delay {share:.1%}, {timing.involuntary_switches} involuntary switches{moved}"
-
-
 def ended(outcome: Died | OverTime) -> str:
     """How a process ended, for a person."""
     if isinstance(outcome, OverTime):
@@ -265,12 +201,7 @@ def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]], threads: Mappi
 
 def _two(timings: Sequence[Timing]) -> tuple[float, float]:
     first, second = timings
-    return (_per_call_ns(first), _per_call_ns(second))
-
-
-def _per_call_ns(timing: Timing) -> float:
-    """Never 0: a clock that stands still is caught by its disagreement, not by a logarithm."""
-    return max(timing.elapsed_ns, 1) / timing.calls
+    return (per_call_ns(first), per_call_ns(second))
 
 
 def _started(bench: Bench, racer: Racer, workload: Workload, stack: ExitStack) -> Process | str:
@@ -279,24 +210,3 @@ def _started(bench: Bench, racer: Racer, workload: Workload, stack: ExitStack) -
         return arm.message
     stack.enter_context(closing(arm))
     return Process(racer, arm)
-
-
-def _works_ahead(candidate: Process, baselines: Iterable[Process]) -> Finding | None:
-    """The untimed call before each sample does what timed ones should, and leaves it for them (measurement.md, 13)."""
-    usual_ns = max(process.typically_ahead_ns for process in baselines)
-    ahead_ns = candidate.typically_ahead_ns
-    if ahead_ns <= AHEAD_SLACK_NS + usual_ns:
-        return None
-    return Finding(
-        Reason.STATEFUL,
-        f"the untimed call before a sample took {ahead_ns / 1e6:.1f} ms longer than a timed one (a baseline's: "
-        f"{usual_ns / 1e6:.1f} ms): it works ahead, and timed calls find their answers",
-    )
-
-
-def _forged(process: Process) -> Finding:
-    return Finding(
-        Reason.FORGED_CLOCK,
-        f"its process says that its samples took {process.runner_ns / 1e6:.1f} ms; seen from outside it was "
-        f"{process.parent_ns / 1e6:.1f} ms",
-    )

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kernel_lab.measure.bench import Protocol
-from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, clocks_disagree, take_pair
+from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, take_pair
+from kernel_lab.measure.process import clocks_disagree
 from kernel_lab.measure.screen import screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.verify.finding import Finding
