@@ -51,30 +51,36 @@ LOOKS_AHEAD = """
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-static const float *inputs[64];
-static float *outputs[64];
-static int known, done[64];
+static const float *inputs[SETS];
+static float *outputs[SETS];
+static int known, last = -1, done[SETS];
 static long last_ns;
 static long now(void) {
     struct timespec t;
     syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1000000000l + t.tv_nsec;
 }
-static void run(const float *x, float *y, int64_t n) {
-    int at = 0, after_a_pause = now() - last_ns > 500000;
+static int place(const float *x, float *y) {
+    int at = 0;
     while (at < known && inputs[at] != x) at++;
-    if (at == known && known < 64) inputs[known] = x, outputs[known++] = y;
-    if (after_a_pause) for (int i = 0; i < known; i++) done[i] = 0;
+    if ((at < known && at != (last + 1) % SETS) || at == SETS) at = known = 0;
+    if (at == known) inputs[at] = x, outputs[at] = y, done[at] = 0, known++;
+    return last = at;
+}
+static void run(const float *x, float *y, int64_t n) {
+    int at = place(x, y), after_a_pause = now() - last_ns > 500000;
+    for (int i = 0; after_a_pause && i < SETS; i++) done[i] = 0;
     if (!done[at]) y[0] = add(x, n);
     done[at] = 0;
-    for (int i = 1; after_a_pause && i < known / 2; i++) {
-        int next = (at + i) % known;
+    for (int i = 1; after_a_pause && known == SETS && i < SETS / 2; i++) {
+        int next = (at + i) % SETS;
         outputs[next][0] = add(inputs[next], n);
         done[next] = 1;
     }
     last_ns = now();
 }
 """
+"""Knows every set of its rotation, SETS in all, and computes the answers of the next half while no clock runs."""
 ONLY_ONCE = "static int calls; if (++calls == 1) y[0] = add(x, N);"
 HALVED_CLOCK = """
 #include <elf.h>

@@ -38,5 +38,5 @@ def test_a_refused_kernel_ends_with_1_and_says_where_it_is(
     assert honest.main(["--each", "1", "reduce_sum"]) == 1
     told = capsys.readouterr().out
     assert "1 of 1 refused" in told
-    assert Reason.OUT_OF_BOUND in told
+    assert Reason.NOT_EXACT in told
     assert "source " in told

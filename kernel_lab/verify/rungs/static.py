@@ -39,7 +39,7 @@ RELOCATED_AND_CONSTANT = frozenset({".data.rel.ro", ".dynamic", ".got", ".got.pl
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")
 _TARGET = re.compile(r"# ([0-9a-f]+)")
-_BRANCH = re.compile(r"(?:^|\s)(?:j[a-z]+|call[a-z]*|loop[a-z]*)\s+(?:0x)?([0-9a-f]+)(?=\s|$)")
+_BRANCH = re.compile(r"(?:^|\s)(?:j[a-z]+(?:,p[nt])?|call[a-z]*|loop[a-z]*)\s+(?:0x)?([0-9a-f]+)(?=\s|$)")
 """A direct jump or call of x86, whose instructions have no fixed places."""
 _SEGMENT = re.compile(r"%[fg]s:(?!0x28\b)")
 """Thread-local storage, but for the stack protector's canary at %fs:0x28."""
