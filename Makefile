@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all zoo zoo-mutants soak check lint fast bench results up down lock schemas clean compose-env compose-test wheels
+.PHONY: help setup demo test test-all zoo zoo-mutants zoo-honest soak check lint fast bench results up down lock schemas clean compose-env compose-test wheels
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +44,14 @@ zoo: setup ## Every inmate of the zoo under every isolation that works here, and
 zoo-mutants: setup ## Each check switched off: some inmate must get another verdict
 	@$(BIN)/python -m tests.zoo --mutants
 
-soak: setup ## The zoo ten times under every isolation, A/A under load, power, the winner's curse: hours
+zoo-honest: setup ## Random kernels of every design space, judged as finalists: none may be refused. EACH=40
+	@$(BIN)/python -m tests.zoo.honest $(if $(EACH),--each $(EACH))
+
+soak: setup ## The zoo ten times under every isolation, honest kernels, A/A under load, power, the winner's curse: hours
 	@for round in 1 2 3 4 5 6 7 8 9 10; do \
 	  echo "zoo, round $$round of 10" >&2; $(BIN)/python -m tests.zoo --isolation all || exit 1; \
 	done
+	@$(BIN)/python -m tests.zoo.honest
 	@$(BIN)/python -m benchmarks a_a power winners_curse
 
 check: lint fast ## ruff, format, mypy strict, import contracts, fast tests

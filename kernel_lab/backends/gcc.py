@@ -24,15 +24,15 @@ from schemas.faults import Transient
 from schemas.model import clip
 from schemas.work import Kernel, MachineClass
 
-SOURCE, OBJECT, LIBRARY, PROTOTYPE = "k.c", "k.o", "k.so", "assay_abi.h"
+SOURCE, EXPANDED, OBJECT, LIBRARY, PROTOTYPE = "k.c", "k.i", "k.o", "k.so", "assay_abi.h"
 COMPILE_BOUNDS = Bounds(memory_bytes=1 << 30, cpu_s=20, wall_s=20.0)
 """Chosen: a kernel takes 0.05 s and 60 MB (toolbox.md); macro bombs and endless includes meet this."""
 SANITIZE = (
     *("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=shift-base"),
-    "-fno-sanitize-recover=all",
+    *("-fno-sanitize-recover=all", "-U__SANITIZE_ADDRESS__"),
 )
 """V7. GCC gives `<<` of negative numbers a meaning (its manual, Integers implementation), and honest exponentials use
-it; the first error ends the process."""
+it; the first error ends the process. A source must not see that it is being looked at."""
 LEAST_FREE_BYTES = 16 << 20
 """Below this much room a failed compilation is blamed on the disk."""
 
@@ -56,10 +56,20 @@ class GccBackend:
         refusal = _refusal(kernel)
         if refusal:
             return refusal
-        with _folder() as folder:
-            (folder / SOURCE).write_text(kernel.source, encoding="utf-8")
-            (folder / PROTOTYPE).write_text(_prototype(entry))
+        with _folder_of(kernel, entry) as folder:
             return self._compile_in(folder, kernel, entry, machine)
+
+    def expand(self, kernel: Kernel, entry: str, machine: MachineClass) -> str | NotBuilt:
+        """`kernel` after the preprocessor, headers included: what the compiler proper reads.
+
+        Raises like `compile`.
+        """
+        with _folder_of(kernel, entry) as folder:
+            command = expand_command(self._compiler, machine, (*kernel.flags, *self.extra))
+            done = self._run(command, folder)
+            if done.exit_status != 0 or done.timed_out:
+                return self._not_made(folder, done, "does not compile")
+            return (folder / EXPANDED).read_text(encoding="utf-8", errors="replace")
 
     def _compile_in(self, folder: Path, kernel: Kernel, entry: str, machine: MachineClass) -> Built | NotBuilt:
         compiler = self._compiler
@@ -127,10 +137,19 @@ class GccBackend:
 def compile_command(compiler: Toolchain, machine: MachineClass, flags: tuple[str, ...]) -> tuple[str, ...]:
     """The default line (measurement.md, The baseline) up to the object: mathematics flags are for the compiler only,
     because a linker given -ffast-math sets flush-to-zero for the whole process."""
+    return (*_before_output(compiler, machine, flags), "-c", SOURCE, "-o", OBJECT)
+
+
+def expand_command(compiler: Toolchain, machine: MachineClass, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """The same line up to the preprocessor's output."""
+    return (*_before_output(compiler, machine, flags), "-E", "-P", SOURCE, "-o", EXPANDED)
+
+
+def _before_output(compiler: Toolchain, machine: MachineClass, flags: tuple[str, ...]) -> tuple[str, ...]:
     most_errors = "-ferror-limit=20" if compiler.is_clang else "-fmax-errors=20"
     target = (f"-march={machine.march}", *machine.features)
     fixed = ("-fopenmp", "-fPIC", "-fno-ident", most_errors, "-include", PROTOTYPE)
-    return (str(compiler.path), "-std=gnu11", *target, *fixed, "-O3", *flags, "-c", SOURCE, "-o", OBJECT)
+    return (str(compiler.path), "-std=gnu11", *target, *fixed, "-O3", *flags)
 
 
 def link_command(compiler: Toolchain, machine: MachineClass) -> tuple[str, ...]:
@@ -169,6 +188,15 @@ def _exports(library: Path, entry: str) -> bool:
             return any(s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["type"] != "STT_OBJECT" for s in named or ())
     except ELFError:
         return False
+
+
+@contextmanager
+def _folder_of(kernel: Kernel, entry: str) -> Iterator[Path]:
+    """A folder with the source and the prototype that it must keep."""
+    with _folder() as folder:
+        (folder / SOURCE).write_text(kernel.source, encoding="utf-8")
+        (folder / PROTOTYPE).write_text(_prototype(entry))
+        yield folder
 
 
 @contextmanager

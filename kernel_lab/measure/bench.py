@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from kernel_lab.measure.statistics import LOOKS, QUADS_PER_PAIR
 from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, Limits, LoadFailed, OverTime, StartArm, Timing
@@ -68,7 +69,10 @@ class Racer:
 
 
 def open_bench(lab: Lab, machine: MachineClass, host: str, protocol: Protocol | None = None) -> Bench:
-    """Things can be timed where arms can be started."""
+    """Things can be timed where arms can be started. This process computes on one thread from now on: threads of a BLAS
+    spin for tens of milliseconds after V8's reference, and took a core from the next samples (gemm: two quads of three
+    were lost)."""
+    threadpool_limits(1, user_api="blas")
     return Bench(
         machine=machine,
         host=host,

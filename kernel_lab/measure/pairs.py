@@ -8,22 +8,15 @@ import numpy as np
 
 from kernel_lab.measure.bench import Bench, Racer, start
 from kernel_lab.measure.contents import Rotation, WatchedPair, rotation_of
+from kernel_lab.measure.process import Process, forged, outside_cause, per_call_ns, works_ahead
 from kernel_lab.measure.schedule import SIDES, QuadPlan, Side, plan_pair
 from kernel_lab.measure.timed_rows import verify_watched
-from kernel_lab.runner.arm import Arena, Arm, BufferSet, Died, LoadFailed, OverTime, Timing
+from kernel_lab.runner.arm import Arena, Died, LoadFailed, OverTime, Timing
 from kernel_lab.verify.finding import Finding
-from kernel_lab.workloads.workload import Scalars, Workload
+from kernel_lab.workloads.workload import Workload
 from schemas.enums import Reason, Regime
 from schemas.goal import Shape
 from schemas.measurement import Pair, Quad
-
-RUN_DELAY_SHARE = 0.10
-"""Share of its threads' time that a sample spent ready but not running, above which it spoils its quad. Chosen: on a
-host whose every core is used, the kernel's own housekeeping takes 2 to 4 %, of both arms alike; that is noise, which
-the interval and the noise floor carry. Less than a tenth in one of four samples moves the quad by under 5 %."""
-CLOCK_SHARE = 0.02
-CLOCK_SLACK_NS = 1_000_000
-"""measurement.md, 12."""
 
 
 @dataclass(frozen=True)
@@ -60,51 +53,17 @@ class BaselineFailed:
     message: str
 
 
+SEEN_TWICE = frozenset({Reason.FORGED_CLOCK, Reason.STATEFUL})
 Failed = CandidateFailed | BaselineFailed
-
-
-@dataclass
-class Process:
-    """One arm under two clocks. Only samples that count are compared: who claims a delay loses the sample."""
-
-    racer: Racer
-    arm: Arm
-    runner_ns: int = 0
-    parent_ns: int = 0
-    run_delay_ns: int = 0
-    """Of the same samples: a delay may lie between a mark and a reading of the runner's clock."""
-
-    def time(self, sets: Sequence[BufferSet], scalars: Scalars, bench: Bench) -> Timing | Died | OverTime:
-        """One sample, counted on both clocks."""
-        outcome = self.arm.time(sets, scalars, bench.protocol.min_sample_ns, bench.protocol.pause_ns)
-        if isinstance(outcome, Timing) and outside_cause(outcome, self.racer.threads) is None:
-            self.runner_ns += outcome.elapsed_ns
-            self.parent_ns += outcome.parent_ns
-            self.run_delay_ns += outcome.run_delay_ns
-        return outcome
-
-    @property
-    def clock_ratio(self) -> float:
-        """The runner's total over the parent's; 1 before the first sample."""
-        return self.runner_ns / self.parent_ns if self.parent_ns else 1.0
-
-    @property
-    def clock_is_forged(self) -> bool:
-        return clocks_disagree(self.runner_ns, self.parent_ns, self.run_delay_ns)
-
-
-def clocks_disagree(runner_ns: int, parent_ns: int, run_delay_ns: int = 0) -> bool:
-    """The two clocks of a process differ by more than 2 % + 1 ms, recorded delays aside (measurement.md, 12)."""
-    return abs(parent_ns - runner_ns) > CLOCK_SHARE * parent_ns + CLOCK_SLACK_NS + run_delay_ns
 
 
 def take_pair(bench: Bench, duel: Duel, quads: int, rng: np.random.Generator) -> Pair | Failed:
     """One pair over all shapes. Nothing of it is left running.
 
-    A forged clock disagrees in every process, a busy machine in one: it is believed when a second pair shows it too.
+    What is believed of times alone shows in every process, a busy machine in one: a second pair must show it too.
     """
     taken = _take_fresh(bench, duel, quads, rng)
-    if isinstance(taken, CandidateFailed) and taken.finding.reason is Reason.FORGED_CLOCK:
+    if isinstance(taken, CandidateFailed) and taken.finding.reason in SEEN_TWICE:
         return _take_fresh(bench, duel, quads, rng)
     return taken
 
@@ -143,8 +102,8 @@ class _PairTaker:
             if not isinstance(found, list):
                 return found
             taken += found
-        if self.candidate.clock_is_forged:
-            return CandidateFailed(_forged(self.candidate))
+        if finding := forged(self.candidate):
+            return CandidateFailed(finding)
         slowest = min(self.baselines.values(), key=lambda process: process.clock_ratio)
         return Pair(
             quads=tuple(taken),
@@ -164,9 +123,11 @@ class _PairTaker:
                 if not isinstance(quad, Quad):
                     return quad
                 taken.append(quad)
-            for process in (self.candidate, self.baselines[self.duel.baselines[plan[0].shape].name]):
-                process.arm.release()
-        return taken
+            baseline = self.baselines[self.duel.baselines[plan[0].shape].name]
+            finding = works_ahead(self.candidate, baseline)
+            self.candidate.release()
+            baseline.release()
+        return CandidateFailed(finding) if finding else taken
 
     def _settle(self, shape: int, data: Rotation) -> Failed | None:
         """Each arm took one sample that counts nowhere: buffers are mapped, threads placed, and the kernel has finished
@@ -216,15 +177,6 @@ class _PairTaker:
         return CandidateFailed(Finding(reason, f"while it was timed, {ended(outcome)}"))
 
 
-def outside_cause(timing: Timing, threads: int) -> str | None:
-    """The recorded cause for which a sample of a kernel on `threads` does not count, or None (measurement.md, 5)."""
-    share = timing.run_delay_ns / max(timing.elapsed_ns * threads, 1)
-    if share <= RUN_DELAY_SHARE:
-        return None
-    moved = ", migrated" if timing.migrated else ""
-    return f"run delay {share:.1%}, {timing.involuntary_switches} involuntary switches{moved}"
-
-
 def ended(outcome: Died | OverTime) -> str:
     """How a process ended, for a person."""
     if isinstance(outcome, OverTime):
@@ -249,12 +201,7 @@ def _quad(plan: QuadPlan, times: Mapping[Side, Sequence[Timing]], threads: Mappi
 
 def _two(timings: Sequence[Timing]) -> tuple[float, float]:
     first, second = timings
-    return (_per_call_ns(first), _per_call_ns(second))
-
-
-def _per_call_ns(timing: Timing) -> float:
-    """Never 0: a clock that stands still is caught by its disagreement, not by a logarithm."""
-    return max(timing.elapsed_ns, 1) / timing.calls
+    return (per_call_ns(first), per_call_ns(second))
 
 
 def _started(bench: Bench, racer: Racer, workload: Workload, stack: ExitStack) -> Process | str:
@@ -263,11 +210,3 @@ def _started(bench: Bench, racer: Racer, workload: Workload, stack: ExitStack) -
         return arm.message
     stack.enter_context(closing(arm))
     return Process(racer, arm)
-
-
-def _forged(process: Process) -> Finding:
-    return Finding(
-        Reason.FORGED_CLOCK,
-        f"its process says that its samples took {process.runner_ns / 1e6:.1f} ms; seen from outside it was "
-        f"{process.parent_ns / 1e6:.1f} ms",
-    )

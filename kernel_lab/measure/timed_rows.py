@@ -83,7 +83,8 @@ def _wrong_rows(
     """Judged by the workload's own bound. A goal with a looser one is asked about the whole when this says wrong."""
     axis = row_axis(workload)
     assert axis is not None
-    with_rows = {buffer.name for buffer in workload.inputs if buffer.shape[:1] == (axis,)}
+    drawn = (*workload.inputs, *workload.outputs)  # a buffer that is read and written is drawn too
+    with_rows = {buffer.name for buffer in drawn if buffer.shape[:1] == (axis,)}
     inputs = {name: array[rows] if name in with_rows else array for name, array in watched.inputs.items()}
     found = verify_timed_outputs(
         workload,

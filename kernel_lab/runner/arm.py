@@ -50,6 +50,8 @@ class Died:
     stderr: str
     private_bytes: int | None = None
     """Memory beyond the buffers that it held when it faulted; None when it ended otherwise."""
+    read_clock: bool = False
+    """It ended at an instruction that reads the time-stamp counter."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Timing:
 
     calls: int
     elapsed_ns: int
+    first_ns: int
+    """Of the untimed call."""
     parent_ns: int
     """Between two messages that the runner sent right before and after the sample, by the kernel's stamps on them:
     neither the candidate's clock nor the parent's scheduling is in it."""

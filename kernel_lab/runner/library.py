@@ -141,7 +141,7 @@ class Library:
     def _time(self, request: protocol.Asked) -> None:
         asked = protocol.read_time(request.payload)
         sets, named = [self.sets[number] for number in asked.numbers], self._named(asked.scalars)
-        calls, sample = self.sample_calls.get(asked.numbers[0], 0), (0, 0, 0, 0, 0)
+        calls, sample = self.sample_calls.get(asked.numbers[0], 0), (0, 0, 0, 0, 0, 0)
         self.turn %= len(sets)
         for _ in range(MOST_ATTEMPTS):
             sample = self._attempt(request.sequence, sets, named, asked, calls)
@@ -152,11 +152,11 @@ class Library:
             if enough:
                 break
         self.sample_calls[asked.numbers[0]] = calls
-        self._reply(Reply.TIMED, request.sequence, struct.pack("<QQQQQQ", *sample, self.turn))
+        self._reply(Reply.TIMED, request.sequence, struct.pack("<QQQQQQQ", *sample, self.turn))
 
     def _attempt(
         self, sequence: int, sets: Sequence[Arguments], named: dict[str, float], asked: protocol.AskedTime, calls: int
-    ) -> tuple[int, int, int, int, int]:
+    ) -> tuple[int, int, int, int, int, int]:
         """As in runner.c: pause, one untimed call, then `calls` calls in one round, or in rounds over restored sets."""
         time.sleep(asked.pause_ns / 1e9)
         first_ns = self._untimed(sets, named)
@@ -169,7 +169,7 @@ class Library:
             elapsed_ns += self._timed_round(sequence, sets, named, min(round_, calls - done))
         migrated = _cpu() != cpu
         delayed = max(0, _run_delay_ns() - delay)
-        return calls, elapsed_ns, delayed, _involuntary_switches() - switches, int(migrated)
+        return calls, elapsed_ns, first_ns, delayed, _involuntary_switches() - switches, int(migrated)
 
     def _untimed(self, sets: Sequence[Arguments], named: dict[str, float]) -> int:
         """One call on the next set, and how long it took."""

@@ -117,14 +117,14 @@ class ProcessArm:
         )
         if not isinstance(answer, Message):
             return answer
-        calls, elapsed_ns, run_delay_ns, switches, migrated, turn = answer.numbers
+        calls, elapsed_ns, first_ns, run_delay_ns, switches, migrated, turn = answer.numbers
         if turn >= len(buffers):
             return self._distrust(f"its next call would be to set {turn} of {len(buffers)}")
         rounds = -(-calls // len(numbers)) if restored else 1
         if rounds < 1 or len(self._marks_ns) < MARKS_PER_ROUND * rounds:
             return self._distrust("a sample without its marks")
         parent_ns = _between_marks(self._marks_ns[-MARKS_PER_ROUND * rounds :])
-        return Timing(calls, elapsed_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
+        return Timing(calls, elapsed_ns, first_ns, parent_ns, run_delay_ns, switches, bool(migrated), turn)
 
     def release(self) -> None:
         """The process maps no buffer set any longer; closing the arm does the same."""
@@ -221,8 +221,8 @@ class ProcessArm:
         match reply:
             case None:
                 return self._died(None)
-            case Message(kind=Reply.FAULT, numbers=(_, address, private_bytes)):
-                return self._died(self._where(address), private_bytes)
+            case Message(kind=Reply.FAULT, numbers=(_, address, private_bytes, read_clock)):
+                return self._died(self._where(address), private_bytes, read_clock=bool(read_clock))
             case Message(kind=Reply.LOAD_FAILED) if wanted is Reply.LOADED:
                 return reply
             case Message(kind=Reply.REFUSED, sequence=number) if number == sequence:
@@ -253,13 +253,16 @@ class ProcessArm:
                 return found
         return None
 
-    def _died(self, fault_address_in: str | None, private_bytes: int | None = None) -> Died:
+    def _died(
+        self, fault_address_in: str | None, private_bytes: int | None = None, *, read_clock: bool = False
+    ) -> Died:
         """How it ended; a process that lives on after its channel closed is ended, and that is said."""
         status = self._running.wait(DEATH_GRACE_S)
         if status is None:
             return self._distrust("it closed its channel and lived on")
         signal = signal_name(status)
-        self._ended = Died(signal, None if signal else status, fault_address_in, self._output(), private_bytes)
+        ended = Died(signal, None if signal else status, fault_address_in, self._output(), private_bytes, read_clock)
+        self._ended = ended
         return self._ended
 
     def _distrust(self, why: str) -> Died:

@@ -72,8 +72,8 @@ FIELDS = {
     Reply.UNMAPPED: struct.Struct("<"),
     Reply.MARK: struct.Struct("<"),
     Reply.RETURNED: struct.Struct("<QQQQ"),
-    Reply.TIMED: struct.Struct("<QQQQQQ"),
-    Reply.FAULT: struct.Struct("<QQQ"),
+    Reply.TIMED: struct.Struct("<QQQQQQQ"),
+    Reply.FAULT: struct.Struct("<QQQQ"),
 }
 """Replies of fixed size; the others are text, or one address per buffer."""
 

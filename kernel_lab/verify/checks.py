@@ -13,6 +13,7 @@ class Checks:
     constructors: bool = True
     imports: bool = True
     instructions: bool = True
+    hidden_code: bool = True
     fp_control: bool = True
     smoke_sizes: bool = True
     guard_after: bool = True

@@ -1,5 +1,6 @@
 """Where judgements are made on this machine: sandbox, compiler and blank objects, opened once and used for many."""
 
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,13 +16,16 @@ from kernel_lab.verify.bench import make_bench
 from kernel_lab.verify.blank import blank_object
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
 from kernel_lab.verify.draws import SEED_BITS, SEED_NAMES
-from kernel_lab.verify.finding import CouldNot
+from kernel_lab.verify.finding import CouldNot, Finding
 from kernel_lab.verify.judge import judge
 from kernel_lab.verify.subject import Bench, Plan, Subject
 from kernel_lab.workloads.workload import Workload
-from schemas.enums import RungStatus
+from schemas.enums import Reason, RungStatus
 from schemas.verdict import Judgement
 from schemas.work import Kernel, MachineClass
+
+EXEMPT = re.compile(r"no_sanitize\w*|no_address_safety_analysis")
+"""Attributes that take a function out of what the sanitizers see, as they stand after the preprocessor."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,13 @@ class Court:
 
     def _sanitized_into(
         self, folder: Path, kernel: Kernel, machine: MachineClass, workload: Workload
-    ) -> Callable[[], Path | CouldNot]:
-        def build() -> Path | CouldNot:
-            built = GccBackend(sandbox=self.lab.sandbox, extra=SANITIZE).compile(kernel, workload.name, machine)
+    ) -> Callable[[], Path | Finding | CouldNot]:
+        def build() -> Path | Finding | CouldNot:
+            sanitizing = GccBackend(sandbox=self.lab.sandbox, extra=SANITIZE)
+            expanded = sanitizing.expand(kernel, workload.name, machine)
+            if isinstance(expanded, str) and (exempt := EXEMPT.search(expanded)):
+                return Finding(Reason.FORBIDDEN_CONSTRUCT, f"its source says {exempt[0]}: the sanitizers see all of it")
+            built = sanitizing.compile(kernel, workload.name, machine)
             if not isinstance(built, Built):
                 return CouldNot(RungStatus.UNSUPPORTED, f"it does not build with {' '.join(SANITIZE)}: {built.message}")
             path = folder / "sanitized.so"

@@ -156,6 +156,8 @@ def why_died(died: Died, memory_bytes: int) -> Finding | CouldNot:
         return Finding(Reason.WROTE_INPUT, f"it wrote to its input {buffer}{said}")
     if side in ("before", "after"):
         return Finding(Reason.OUT_OF_BOUNDS, f"it touched the guard page {side} {buffer}{said}")
+    if died.read_clock:
+        return Finding(Reason.FORBIDDEN_CONSTRUCT, f"it read the time-stamp counter: no kernel needs a clock{said}")
     if died.exit_status in (ADDRESS_ERROR_STATUS, UNDEFINED_STATUS) and side == "":
         reason = Reason.OUT_OF_BOUNDS if died.exit_status == ADDRESS_ERROR_STATUS else Reason.UNDEFINED_BEHAVIOUR
         return Finding(reason, f"a sanitizer ended it{said}")

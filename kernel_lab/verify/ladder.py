@@ -25,14 +25,14 @@ class Step:
 
 
 LADDER: tuple[Step, ...] = (
-    Step(Rung.STATIC, 1, Depth.CHEAP, static.climb),
-    Step(Rung.LOAD, 1, Depth.CHEAP, load.climb),
+    Step(Rung.STATIC, 2, Depth.CHEAP, static.climb),
+    Step(Rung.LOAD, 2, Depth.CHEAP, load.climb),
     Step(Rung.SMOKE, 2, Depth.CHEAP, smoke.climb),
     Step(Rung.NUMERIC, 4, Depth.CHEAP, numeric.climb),
     Step(Rung.METAMORPHIC, 1, Depth.DEEP, metamorphic.climb),
     Step(Rung.FUZZ, 1, Depth.DEEP, fuzz.climb),
     Step(Rung.REPEAT, 1, Depth.DEEP, repeat.climb),
-    Step(Rung.SANITIZERS, 1, Depth.DEEP, sanitizers.climb),
+    Step(Rung.SANITIZERS, 2, Depth.DEEP, sanitizers.climb),
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from kernel_lab.runner.arm import Arena, Limits, StartArm
 from kernel_lab.verify.checks import ALL_CHECKS, Checks
-from kernel_lab.verify.finding import CouldNot
+from kernel_lab.verify.finding import CouldNot, Finding
 from kernel_lab.workloads.workload import Workload
 from schemas.enums import RungStatus
 from schemas.goal import Shape
@@ -36,8 +36,10 @@ class Subject:
     object_path: Path
     threads: int = 1
     """The thread count it asks to be timed at."""
-    sanitized: Callable[[], Path | CouldNot] = lambda: CouldNot(RungStatus.UNSUPPORTED, "its source is not at hand")
-    """The same source built with sanitizers, when V7 asks for it."""
+    sanitized: Callable[[], Path | Finding | CouldNot] = lambda: CouldNot(
+        RungStatus.UNSUPPORTED, "its source is not at hand"
+    )
+    """The same source built with sanitizers, when V7 asks for it; a finding when it evades them."""
 
 
 @dataclass(frozen=True)

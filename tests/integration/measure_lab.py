@@ -46,6 +46,41 @@ THREE_TIMES_THE_WORK = "(void)add(x, N); (void)add(x, N); y[0] = add(x, N);"
 WRONG_AFTER_A_WHILE = "static int calls; y[0] = ++calls > 5 ? add(x, N / 2) : add(x, N);"
 LEAVES_WHAT_LOOKS_LIKE_AN_ANSWER = "if (y[0] == y[0]) return; y[0] = add(x, N);"
 CRASHES_AFTER_A_WHILE = "static int calls; if (++calls > 5) __builtin_trap(); y[0] = add(x, N);"
+WORKS_AHEAD = "run(x, y, N);"
+LOOKS_AHEAD = """
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static const float *inputs[SETS];
+static float *outputs[SETS];
+static int known, last = -1, done[SETS];
+static long last_ns;
+static long now(void) {
+    struct timespec t;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000l + t.tv_nsec;
+}
+static int place(const float *x, float *y) {
+    int at = 0;
+    while (at < known && inputs[at] != x) at++;
+    if ((at < known && at != (last + 1) % SETS) || at == SETS) at = known = 0;
+    if (at == known) inputs[at] = x, outputs[at] = y, done[at] = 0, known++;
+    return last = at;
+}
+static void run(const float *x, float *y, int64_t n) {
+    int at = place(x, y), after_a_pause = now() - last_ns > 500000;
+    for (int i = 0; after_a_pause && i < SETS; i++) done[i] = 0;
+    if (!done[at]) y[0] = add(x, n);
+    done[at] = 0;
+    for (int i = 1; after_a_pause && known == SETS && i < SETS / 2; i++) {
+        int next = (at + i) % SETS;
+        outputs[next][0] = add(inputs[next], n);
+        done[next] = 1;
+    }
+    last_ns = now();
+}
+"""
+"""Knows every set of its rotation, SETS in all, and computes the answers of the next half while no clock runs."""
 ONLY_ONCE = "static int calls; if (++calls == 1) y[0] = add(x, N);"
 HALVED_CLOCK = """
 #include <elf.h>
@@ -55,12 +90,14 @@ HALVED_CLOCK = """
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-static int halved(clockid_t clock, struct timespec *t) {
-    long failed = syscall(SYS_clock_gettime, clock, t);
+static long halved(long number, long a, long b, long c, long d, long e, long f) {
+    long failed = syscall(number, a, b, c, d, e, f);
+    if (number != SYS_clock_gettime) return failed;
+    struct timespec *t = (struct timespec *)b;
     unsigned long long ns = (t->tv_sec * 1000000000ull + t->tv_nsec) / 2;
     t->tv_sec = ns / 1000000000ull;
     t->tv_nsec = ns % 1000000000ull;
-    return (int)failed;
+    return failed;
 }
 static void *slots(const ElfW(Dyn) *dyn, ElfW(Addr) base, size_t tag, size_t size_tag, size_t *bytes) {
     void *found = 0;
@@ -83,7 +120,7 @@ static int patch(struct dl_phdr_info *info, size_t size, void *data) {
         const ElfW(Rela) *rela =
             slots(dyn, info->dlpi_addr, lazy ? DT_JMPREL : DT_RELA, lazy ? DT_PLTRELSZ : DT_RELASZ, &bytes);
         for (size_t i = 0; rela && i < bytes / sizeof *rela; i++)
-            if (!strcmp(names + symbols[ELF64_R_SYM(rela[i].r_info)].st_name, "clock_gettime")) {
+            if (!strcmp(names + symbols[ELF64_R_SYM(rela[i].r_info)].st_name, "syscall")) {
                 void **slot = (void **)(info->dlpi_addr + rela[i].r_offset);
                 mprotect((void *)((uintptr_t)slot & ~4095ul), 4096, PROT_READ | PROT_WRITE);
                 *slot = (void *)halved;

@@ -5,13 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, clocks_disagree, take_pair
+from kernel_lab.measure import schedule
+from kernel_lab.measure.bench import Protocol
+from kernel_lab.measure.contents import rotation_of
+from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, take_pair
+from kernel_lab.measure.process import clocks_disagree
 from kernel_lab.measure.screen import screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.verify.finding import Finding
 from schemas.enums import Reason, Regime, Verdict
 from schemas.faults import Broken
+from schemas.goal import Shape
 from schemas.measurement import Comparison, Pair
 from tests.integration import measure_lab as lab
 from tests.integration.measure_lab import QUIET_MACHINE, Track, open_track
@@ -67,6 +73,13 @@ def test_every_raw_sample_of_a_pair_is_kept_and_its_clocks_agree(track: Track) -
     assert {quad.first for quad in taken.quads} == {"candidate", "baseline"}
 
 
+def test_who_measures_computes_on_one_thread(track: Track) -> None:
+    """A BLAS of more would spin beside the samples that come after a reference."""
+    assert track.bench
+    counts = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    assert counts == {1}
+
+
 def test_a_cold_sample_rotates_over_more_sets_than_the_cache_holds(track: Track) -> None:
     small = replace(track.bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 1 << 20}))
     duel = track.duel(track.racer("k", lab.HONEST), regime=Regime.COLD)
@@ -116,6 +129,24 @@ def test_a_clock_that_is_patched_to_run_at_half_speed_is_caught(track: Track) ->
     taken = take_pair(track.told(lab.undelayed).bench, duel, 4, np.random.default_rng(1))
     assert isinstance(taken, CandidateFailed), taken
     assert taken.finding.reason is Reason.FORGED_CLOCK
+
+
+def test_a_candidate_that_computes_the_next_answers_before_the_clock_starts_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answers are right, so no check of outputs sees it: a third of the calls of a sample find theirs."""
+    monkeypatch.setattr(schedule, "_refresh", lambda _rng, _quad: "same_pointers")  # it needs two samples to learn them
+    track, shape = open_track(tmp_path, Protocol()), Shape(axes={"N": 1 << 21})
+    small = replace(track.told(lab.calm).bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 24 << 20}))
+    sets = 2 * rotation_of(lab.SUM, shape.axes, small.machine.llc_bytes, Regime.COLD)
+    looking, told = f"#define SETS {sets}\n{lab.LOOKS_AHEAD}", {}
+    for name, body, before in (("k", lab.WORKS_AHEAD, looking), ("honest", lab.HONEST, "")):
+        duel = track.duel(track.racer(name, body, before=before), regime=Regime.COLD)
+        told[name] = take_pair(small, replace(duel, shapes=(shape,)), 6, np.random.default_rng(1))
+    assert isinstance(told["honest"], Pair), told["honest"]
+    assert isinstance(told["k"], CandidateFailed), told["k"]
+    assert told["k"].finding.reason is Reason.STATEFUL
+    assert "works ahead" in told["k"].finding.message
 
 
 def test_clocks_may_differ_by_two_percent_and_a_millisecond() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kernel_lab.measure import timed_rows
 from kernel_lab.measure.contents import Watched
 from kernel_lab.measure.timed_rows import row_axis, verify_watched
 from kernel_lab.runner.memory import MemfdArena
@@ -40,6 +41,25 @@ def finding(made: Watched, y: NDArray[np.float32]) -> Reason | None:
 def test_only_declared_rows_are_taken_apart() -> None:
     assert row_axis(RMS_NORM) == "T"
     assert row_axis(WORKLOADS["reduce_sum"]) is None
+
+
+@pytest.mark.parametrize("name", [name for name, workload in WORKLOADS.items() if row_axis(workload)])
+def test_rows_of_every_workload_are_taken_from_everything_that_has_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One row of several: what a serving shape is too large to be compared whole."""
+    monkeypatch.setattr(timed_rows, "CHECKED_ELEMENTS", 1)
+    workload, axes = WORKLOADS[name], dict(WORKLOADS[name].shapes["small"][-1].axes)
+    inputs = workload.distributions[0].draw(axes, np.random.Generator(np.random.PCG64(5)))
+    outputs = {
+        one: np.asarray(y, np.float32) for one, y in workload.index_order_f32(inputs, axes, workload.scalars).items()
+    }
+    held = {one: np.full_like(y, np.nan) for one, y in outputs.items()}
+    buffers = MemfdArena(np.random.default_rng(1)).buffers(workload, axes, "natural")
+    made = Watched(buffers, inputs, workload.distributions[0].name, 5, held)
+    assert verify_watched(workload, axes, made, outputs, np.random.default_rng(2), 1.0) is None
+    wrong = {one: 2 * y + 1 for one, y in outputs.items()}
+    assert verify_watched(workload, axes, made, wrong, np.random.default_rng(2), 1.0) is not None
 
 
 def test_right_rows_pass() -> None:

@@ -173,6 +173,16 @@ def test_a_crash_by_instruction_has_its_own_signal(rig: Rig) -> None:
     assert outcome.signal in {"SIGILL", "SIGTRAP"}
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="AArch64 has no switch for its counter")
+@pytest.mark.parametrize("read", ["__builtin_ia32_rdtsc();", "unsigned core; __builtin_ia32_rdtscp(&core);"])
+@pytest.mark.parametrize("where", ["", "#pragma omp parallel num_threads(2)\nif (omp_get_thread_num() == 1)"])
+def test_reading_the_time_stamp_counter_is_a_death_and_named(rig: Rig, read: str, where: str) -> None:
+    with rig.started(f"\n{where}\n{{ {read} }}", before="#include <omp.h>", threads=2) as arm:
+        outcome = arm.call(rig.buffers(), AXPY.scalars)
+    assert isinstance(outcome, Died)
+    assert (outcome.signal, outcome.read_clock) == ("SIGSEGV", True)
+
+
 def test_garbage_on_standard_output_changes_nothing(rig: Rig) -> None:
     body = "char junk[4096]; memset(junk, 0xff, 4096); write(1, junk, 4096); write(2, junk, 4096);" + HONEST
     with rig.started(body) as arm:

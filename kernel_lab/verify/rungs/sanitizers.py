@@ -20,7 +20,7 @@ def climb(climb: Climb) -> RungOutcome:
     start_arm, built = climb.bench.start_sanitized(), climb.subject.sanitized()
     if isinstance(start_arm, CouldNot):
         return start_arm
-    if isinstance(built, CouldNot):
+    if isinstance(built, Finding | CouldNot):
         return built
     subject = replace(climb.subject, object_path=built)
     under = replace(climb, subject=subject, bench=replace(climb.bench, start_arm=start_arm))

@@ -13,6 +13,8 @@ LIBC_IMPORTS = frozenset(
     | {"__stack_chk_fail", "__memcpy_chk", "__memmove_chk", "__memset_chk"}
 )
 OMP_IMPORTS = frozenset({"omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads"})
+OMP_REFUSED = re.compile(r"target|offload|^GOMP_parallel.*_start$")
+"""Devices, and calls of an old interface that start a team and return: its threads would work on after the kernel."""
 CRITICAL = ".gomp_critical_user_"
 """libgomp's lock word of a named critical section: the only writable datum a candidate may have."""
 UNVERSIONED = frozenset({"_GLOBAL_OFFSET_TABLE_"})
@@ -20,17 +22,25 @@ LIBM_STATE = re.compile(r"^(fe[a-z]+|signgam|matherr)$")
 """Names in libm that read or set the FP environment or keep a result: state between calls."""
 LIBRARIES = re.compile(r"(libm|libmvec|libgomp|libc|libpthread|ld-linux-[a-z0-9_-]+)\.so\.\d+")
 FORBIDDEN_MNEMONICS = frozenset(
-    {"syscall", "sysenter", "int", "sysret", "iret", "svc", "hvc", "smc", "vmcall", "vmmcall"}
-    | {"rdtsc", "rdtscp", "rdpmc", "rdrand", "rdseed"}
-    | {"wrfsbase", "wrgsbase", "rdfsbase", "rdgsbase", "wrpkru"}
+    {"syscall", "sysenter", "int", "sysret", "sysexit", "iret", "iretq", "svc", "hvc", "smc", "vmcall", "vmmcall"}
+    | {"lcall", "ljmp", "lret", "lretq"}
+    | {"rdtsc", "rdtscp", "rdpmc", "rdpru", "rdrand", "rdseed"}
+    | {"tpause", "umwait", "umonitor", "mwaitx", "monitorx", "xbegin", "xabort", "xtest", "xend"}
+    | {"wrfsbase", "wrgsbase", "rdfsbase", "rdgsbase", "wrpkru", "rdpkru", "xgetbv", "fxrstor", "fxrstor64"}
+    | {"xrstor", "xrstor64", "xrstorc", "xrstorc64", "xrstors", "xrstors64"}
+    | {"clflush", "clflushopt", "clwb", "cldemote"}
+    | {"mrs", "msr", "wfe", "wfi", "wfet", "wfit"}
 )
-"""Ways out of the process, clocks, randomness, and other threads' storage (verification.md, V0)."""
+"""Ways out of the process, far jumps into code of another width, clocks and waits for one, randomness, transactions
+that undo what was seen, registers that outlive the call, and the caches of others (verification.md, V0)."""
 STARTUP_SECTIONS = (".init", ".fini", ".init_array", ".fini_array", ".preinit_array", ".ctors", ".dtors")
 RELOCATED_AND_CONSTANT = frozenset({".data.rel.ro", ".dynamic", ".got", ".got.plt"})
 """Writable only until the loader is done; `.got.plt` holds the loader's own pointers."""
 
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t(.*)$")
 _TARGET = re.compile(r"# ([0-9a-f]+)")
+_BRANCH = re.compile(r"(?:^|\s)(?:j[a-z]+(?:,p[nt])?|call[a-z]*|loop[a-z]*)\s+(?:0x)?([0-9a-f]+)(?=\s|$)")
+"""A direct jump or call of x86, whose instructions have no fixed places."""
 _SEGMENT = re.compile(r"%[fg]s:(?!0x28\b)")
 """Thread-local storage, but for the stack protector's canary at %fs:0x28."""
 
@@ -60,6 +70,7 @@ def inspect(climb: Climb, subject: ObjectFile, blank: ObjectFile, listing: str) 
         (on.constructors, lambda: _constructors(subject, blank)),
         (on.imports, lambda: _imports(subject, blank)),
         (on.instructions, lambda: _instructions(listing)),
+        (on.hidden_code, lambda: _hidden_code(subject, listing)),
         (on.writable_references, lambda: _writable_references(subject, blank, listing)),
     )
     checks = [check for switched_on, check in table if switched_on]
@@ -159,8 +170,8 @@ def allowed_import(wanted: Import) -> bool:
         case "libmvec":
             return wanted.name.startswith("_ZGV")
         case "libgomp":
-            offload = "target" in wanted.name or "offload" in wanted.name
-            return (wanted.name.startswith("GOMP_") and not offload) or wanted.name in OMP_IMPORTS
+            refused = OMP_REFUSED.search(wanted.name)
+            return (wanted.name.startswith("GOMP_") and not refused) or wanted.name in OMP_IMPORTS
         case "libc":
             return wanted.name in LIBC_IMPORTS
         case _:
@@ -177,6 +188,26 @@ def _instructions(listing: str) -> Finding | None:
         if _SEGMENT.search(text):
             return Finding(Reason.STATEFUL, f"{text.strip()} at {address:#x} reaches thread-local storage")
     return None
+
+
+def _hidden_code(subject: ObjectFile, listing: str) -> Finding | None:
+    """The listing shows every instruction that a direct jump reaches, and no data lies among the code."""
+    data = sorted(s.name for s in subject.symbols if s.kind == "STT_OBJECT" and _in_code(subject, s.address))
+    if data:
+        return _construct(f"{', '.join(data[:5])} is data in an executable section")
+    lines = tuple(_disassembled(listing))
+    known = {address for address, _ in lines}
+    for address, text in lines:
+        if "(bad)" in text:
+            return _construct(f"the bytes at {address:#x} are no instruction")
+        found = _BRANCH.search(text)
+        if found and int(found[1], 16) not in known:
+            return _construct(f"{text.strip()} at {address:#x} jumps into the middle of an instruction")
+    return None
+
+
+def _in_code(subject: ObjectFile, address: int) -> bool:
+    return any(s.executable and s.address <= address < s.address + s.size for s in subject.sections)
 
 
 def _writable_references(subject: ObjectFile, blank: ObjectFile, listing: str) -> Finding | None:
