@@ -4,6 +4,7 @@ The screen is one pair of two quads on one shape. Round 1 of halving is a full p
 screen; round 2 a full pair on every shape. Each is one pair of processes, so its interval is wide: numbers to steer by.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from kernel_lab.measure.bench import Bench
 from kernel_lab.measure.compare import Fought, comparison_of
 from kernel_lab.measure.pairs import Duel, Failed, take_pair
 from kernel_lab.measure.statistics import WORTH_MORE_FROM, Noise, conclude_one, level_per_look
+from kernel_lab.workloads.workload import Axes, Workload
 from schemas.enums import RatioKind, Verdict
 from schemas.measurement import Comparison, Interval, Pair
 
@@ -53,14 +55,21 @@ def _look(bench: Bench, duel: Duel, noise: Noise, quads: int, rng: np.random.Gen
 
 
 def on_one_shape(duel: Duel) -> Duel:
-    """The same duel on the shape with the largest weight; among equals on the one in the middle by bytes moved: as like
-    the others as any, and on the largest a screen takes six seconds where the middle takes one (the yardstick, softmax
-    for serving)."""
+    """The same duel on the shape with the largest weight; among equals on the one in the middle by intensity, then by
+    bytes moved: as like the others as any, and on the largest a screen takes six seconds where the middle takes one
+    (the yardstick, softmax for serving)."""
     heaviest = max(duel.weights)
     equals = [i for i, weight in enumerate(duel.weights) if weight == heaviest]
-    equals.sort(key=lambda i: duel.workload.bytes_moved(duel.shapes[i].axes))
+    equals.sort(key=lambda i: _character(duel.workload, duel.shapes[i].axes))
     chosen = equals[len(equals) // 2]
     return replace(duel, shapes=(duel.shapes[chosen],), baselines=(duel.baselines[chosen],))
+
+
+def _character(workload: Workload, axes: Axes) -> tuple[int, int]:
+    """Operations per byte to the next power of two, and bytes. Bytes alone screened gemm on its one row, where every
+    kernel waits for memory: the race was about 16 to 512 rows, and lost."""
+    moved = max(workload.bytes_moved(axes), 1)
+    return round(math.log2(max(workload.flops(axes), 1) / moved)), moved
 
 
 def is_worth_more(ratio: Interval | None) -> bool:

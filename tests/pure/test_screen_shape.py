@@ -28,3 +28,11 @@ def test_a_screen_looks_at_the_shape_that_weighs_most_or_is_in_the_middle(weight
     narrow = on_one_shape(Duel(WORKLOADS["rms_norm"], shapes, racers[0], racers, Regime.COLD))
     assert [shape.axes["T"] for shape in narrow.shapes] == [seen]
     assert [racer.name for racer in narrow.baselines] == [f"best at {seen}"]
+
+
+def test_a_screen_looks_at_a_shape_of_middling_intensity() -> None:
+    """One row of gemm moves as many bytes as any, and is unlike the others: it waits for memory."""
+    shapes = WORKLOADS["gemm"].shapes["serving"]
+    racers = tuple(Racer(f"best at {shape.axes['M']}", 1, Path("k.so"), "0" * 64) for shape in shapes)
+    narrow = on_one_shape(Duel(WORKLOADS["gemm"], shapes, racers[0], racers, Regime.COLD))
+    assert [shape.axes["M"] for shape in narrow.shapes] == [127]
