@@ -53,8 +53,9 @@ class BaselineFailed:
     message: str
 
 
-SEEN_TWICE = frozenset({Reason.FORGED_CLOCK, Reason.STATEFUL})
 Failed = CandidateFailed | BaselineFailed
+SEEN_TWICE = frozenset({Reason.FORGED_CLOCK, Reason.STATEFUL})
+"""What times alone say (process.py)."""
 
 
 def take_pair(bench: Bench, duel: Duel, quads: int, rng: np.random.Generator) -> Pair | Failed:

@@ -340,14 +340,13 @@ static int confine(const void *filter, uint32_t bytes)
 }
 
 /* A candidate that reads the time-stamp counter dies of it, however the instruction was hidden from the disassembly: with
- * a clock it could tell a call that is checked from one that is timed. Threads inherit this. The sanitizers' allocator
- * reads the counter itself, and nothing is timed there. */
-static int close_clock(void)
+ * a clock it could tell a call that is checked from one that is timed. Threads inherit this. A kernel without the switch
+ * leaves it to V0, which refuses the instruction. The sanitizers' allocator reads the counter itself, and nothing is timed
+ * there. */
+static void close_clock(void)
 {
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-    return prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
-#else
-    return 0;
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
 #endif
 }
 
@@ -362,8 +361,7 @@ static void load(uint32_t sequence, const char *payload, int object)
     if (wire.nproc && setrlimit(RLIMIT_NPROC, &processes) < 0)
         return refuse(sequence, "setrlimit(NPROC)");
     watch_faults();
-    if (close_clock() < 0)
-        return refuse(sequence, "prctl(SET_TSC)");
+    close_clock();
     if (confine(filter, wire.filter_bytes) < 0)
         return refuse(sequence, "seccomp");
     clean_fp = fp_control();
