@@ -29,6 +29,7 @@ def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # who runs the tests with nohup ignores it
     )
 
 
