@@ -76,8 +76,7 @@ def _told(name: str, tries: Iterator[Tried], each: int) -> list[Tried]:
     tried: list[Tried] = []
     for one in tries:
         tried.append(one)
-        print(f"\r{name:<20} {len(tried)}/{each}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        print(f"{name:<20} {len(tried)}/{each}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
     print(f"{name:<20} {sum(one.refused for one in tried)} of {len(tried)} refused", flush=True)
     return tried
 
