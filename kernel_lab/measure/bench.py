@@ -70,8 +70,8 @@ class Racer:
 
 def open_bench(lab: Lab, machine: MachineClass, host: str, protocol: Protocol | None = None) -> Bench:
     """Things can be timed where arms can be started. This process computes on one thread from now on: threads of a BLAS
-    spin for tens of milliseconds after V8's reference, and took a core from the next samples (gemm: two quads of three
-    were lost)."""
+    spin on after V8's reference, and took a core from the next samples (in one goal of gemm 11 of 16 screens came to
+    nothing)."""
     threadpool_limits(1, user_api="blas")
     return Bench(
         machine=machine,

@@ -16,8 +16,8 @@ host whose every core is used, the kernel's own housekeeping takes 2 to 4 %, of 
 the interval and the noise floor carry. Less than a tenth in one of four samples moves the quad by under 5 %."""
 FIRST_CALL = 1.5
 AHEAD_SLACK_NS = 1_000_000
-"""A call after a pause wakes its threads and finds colder caches: chosen, an honest one of 10 µs takes 0.1 ms more, one
-of milliseconds a fifth more. A sample lasts ten times the slack at least."""
+"""Chosen: room for a call after a pause, which wakes its threads and finds colder caches. A sample lasts ten times the
+slack at least, so who stays just below gains a tenth."""
 CLOCK_SHARE = 0.02
 CLOCK_SLACK_NS = 1_000_000
 """measurement.md, 12."""

@@ -134,7 +134,7 @@ def test_a_clock_that_is_patched_to_run_at_half_speed_is_caught(track: Track) ->
 def test_a_candidate_that_computes_the_next_answers_before_the_clock_starts_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its answers are right, so no check of outputs sees it: a third of the calls of a sample find theirs."""
+    """Its answers are right, so no check of outputs sees it: six calls of each sample find theirs."""
     monkeypatch.setattr(schedule, "_refresh", lambda _rng, _quad: "same_pointers")  # it needs two samples to learn them
     track, shape = open_track(tmp_path, Protocol()), Shape(axes={"N": 1 << 21})
     small = replace(track.told(lab.calm).bench, machine=track.bench.machine.model_copy(update={"llc_bytes": 24 << 20}))
