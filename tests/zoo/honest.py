@@ -22,6 +22,7 @@ from kernel_lab.verify.file import verify_source
 from kernel_lab.verify.subject import Depth, Plan
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import JudgedAs, Language
+from schemas.faults import Bug
 from schemas.goal import SpaceLimits
 from schemas.verdict import Judgement
 from schemas.work import Genome, MachineClass
@@ -49,7 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"isolation {court.isolation}, seed {given.seed}: {given.each} kernels of each space")
     for name in given.workloads or [workload for workload, language in SPACES if language == Language.C]:
         tried = _told(name, try_space(SPACES[name, Language.C], given.each, given.seed, court, machine), given.each)
-        refused += sum(_reported(one, name) for one in tried if one.refused)
+        for one in tried:
+            if one.refused:
+                _report(one, name)
+                refused += 1
     return 1 if refused else 0
 
 
@@ -61,7 +65,7 @@ def try_space(space: Space, each: int, seed: int, court: Court, machine: Machine
     for _ in range(each):
         genome = space.sample(rng, around, SpaceLimits())
         if genome is None:
-            return
+            raise Bug(f"the space of {space.workload} holds no kernel for this machine")
         source = _file_of(space, genome, around)
         yield Tried(genome, source, verify_source(source, workload, plan, court, machine))
 
@@ -81,7 +85,7 @@ def _told(name: str, tries: Iterator[Tried], each: int) -> list[Tried]:
     return tried
 
 
-def _reported(one: Tried, workload: str) -> bool:
+def _report(one: Tried, workload: str) -> None:
     """Where to find a kernel that was refused, and how to judge it again."""
     with tempfile.NamedTemporaryFile(prefix=f"honest-{workload}-", suffix=".c", delete=False) as kept:
         kept.write(one.source)
@@ -90,7 +94,6 @@ def _reported(one: Tried, workload: str) -> bool:
     print(f"  genome {one.genome}")
     print(f"  seeds  {judgement.seeds}")
     print(f"  source {kept.name}", flush=True)
-    return True
 
 
 def _arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -101,6 +104,8 @@ def _arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", help="default: all that have a space")
     given = parser.parse_args(arguments)
     given.seed = secrets.randbits(32) if given.seed is None else given.seed
+    if given.each < 1:
+        parser.error(f"--each {given.each}: at least 1, or nothing is shown")
     unknown = [name for name in given.workloads if (name, Language.C) not in SPACES]
     if unknown:
         parser.error(f"no design space for {', '.join(unknown)}")

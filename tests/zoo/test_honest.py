@@ -40,3 +40,9 @@ def test_a_refused_kernel_ends_with_1_and_says_where_it_is(
     assert "1 of 1 refused" in told
     assert Reason.NOT_EXACT in told
     assert "source " in told
+
+
+def test_no_kernels_show_nothing_and_are_refused() -> None:
+    with pytest.raises(SystemExit) as ended:
+        honest.main(["--each", "0"])
+    assert ended.value.code == 2
