@@ -192,19 +192,14 @@ def _exports(library: Path, entry: str) -> bool:
 
 @contextmanager
 def _folder_of(kernel: Kernel, entry: str) -> Iterator[Path]:
-    """A folder with the source and the prototype that it must keep."""
-    with _folder() as folder:
-        (folder / SOURCE).write_text(kernel.source, encoding="utf-8")
-        (folder / PROTOTYPE).write_text(_prototype(entry))
-        yield folder
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """A folder of its own. Raises Transient when there is no room for one."""
+    """A folder of its own, with the source and the prototype that it must keep. Raises Transient when there is no room
+    for one."""
     try:
         made = tempfile.TemporaryDirectory(prefix="assay-cc-", ignore_cleanup_errors=True)
     except OSError as error:
         raise Transient(f"cannot make a folder to compile in: {error}") from error
     with made as name:
-        yield Path(name)
+        folder = Path(name)
+        (folder / SOURCE).write_text(kernel.source, encoding="utf-8")
+        (folder / PROTOTYPE).write_text(_prototype(entry))
+        yield folder

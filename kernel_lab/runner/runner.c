@@ -183,7 +183,7 @@ static uint64_t private_bytes(void)
     return number * page_bytes;
 }
 
-/* The instruction that faulted is rdtsc or rdtscp: executing it is the only fault that the kernel raises by itself there. */
+/* The instruction that faulted is rdtsc or rdtscp, which touch no memory: it faulted because the counter is closed. */
 static uint64_t read_clock(const siginfo_t *info, const void *context)
 {
 #if defined(__x86_64__)

@@ -1,7 +1,5 @@
 """Random kernels of a space: honest ones pass, and one that is not is told with what judges it again."""
 
-from dataclasses import replace
-
 import pytest
 
 from kernel_lab.spaces import SPACES
@@ -34,7 +32,7 @@ def test_a_refused_kernel_ends_with_1_and_says_where_it_is(
     court: Court, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(honest, "SPACES", {("reduce_sum", Language.C): DISHONEST})
-    monkeypatch.setattr(honest, "open_court", lambda _isolation: replace(court))
+    monkeypatch.setattr(honest, "open_court", lambda _isolation: court)
     assert honest.main(["--each", "1", "reduce_sum"]) == 1
     told = capsys.readouterr().out
     assert "1 of 1 refused" in told

@@ -1,6 +1,5 @@
 // workload: rms_norm
 // expect: v7_sanitizers forbidden_construct
-// guard: sanitizers
 // depth: deep
 // One element past memory of its own, where the sanitizers were asked not to look; the name is put together.
 #include <stdint.h>
