@@ -50,7 +50,7 @@ ELITES_PER_ISLAND = 16
 """Chosen: two tournaments' worth of parents; a longer tail only slows convergence."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Cell:
     """Where a kernel lies in the archive: how it uses the hardware, whatever its algorithm."""
 
@@ -60,9 +60,9 @@ class Cell:
     threads: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tried:
-    """A candidate of this goal and what became of it."""
+    """A candidate of this goal and what became of it. Kept for as long as its goal is searched, hence the slots."""
 
     id: UUID
     position: int
@@ -88,7 +88,7 @@ class Tried:
     """What came from outside, whole: its source is in no space, and it spends none of the budget."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Credit:
     """One settled candidate, seen as a pull of the operator that proposed it."""
 
@@ -97,7 +97,7 @@ class Credit:
     """It became the best of its island."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Elite:
     """A measured candidate in rank order: best ratio first, earlier first among equals."""
 

@@ -1,6 +1,7 @@
 """What proposers make of hints, bans, pins and kernels from outside."""
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -40,7 +41,7 @@ def submission(source: str, ratio: float | None = 1.5, threads: int | None = Non
     made = kernel(mark, source=source).model_copy(update={"threads": threads})
     made = Kernel.model_validate(made.model_dump())
     settled = tried(PLACE, PLACE.points[0], ratio)
-    return Tried(**{**vars(settled), "id": UUID(int=77), "genome": {}, "fingerprint": mark, "submitted": made})
+    return replace(settled, id=UUID(int=77), genome={}, fingerprint=mark, submitted=made)
 
 
 # ---- hints ---------------------------------------------------------------------------------------------------------
