@@ -1,7 +1,8 @@
 """The looks of a search: a cheap one for every verified candidate, longer ones for the best (measurement.md, 7).
 
-The screen is one pair of two quads on one shape. Round 1 of halving is a full pair on that shape, about three times the
-screen; round 2 a full pair on every shape. Each is one pair of processes, so its interval is wide: numbers to steer by.
+The screen is one pair of two quads on one shape. Round 1 of halving shares the quads of a full pair out over all
+shapes, two at least for each: what is best on one may lose on another, and cannot be crowned then. Round 2 is a full
+pair on every shape. Each is one pair of processes, so its interval is wide: numbers to steer by.
 """
 
 import math
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kernel_lab.measure.bench import Bench
+from kernel_lab.measure.bench import Bench, Protocol
 from kernel_lab.measure.compare import Fought, comparison_of
 from kernel_lab.measure.pairs import Duel, Failed, take_pair
 from kernel_lab.measure.statistics import WORTH_MORE_FROM, Noise, conclude_one, level_per_look
@@ -36,8 +37,13 @@ def screen(bench: Bench, duel: Duel, noise: Noise, rng: np.random.Generator) -> 
 
 
 def remeasure(bench: Bench, duel: Duel, noise: Noise, round_: int, rng: np.random.Generator) -> Comparison | Failed:
-    """The look of one round of halving: a full pair, on one shape in the first round and on all of them after it."""
-    return _look(bench, on_one_shape(duel) if round_ == 1 else duel, noise, bench.protocol.quads, rng)
+    """The look of one round of halving, on every shape: a short pair in the first round, a full one after it."""
+    return _look(bench, duel, noise, quads_of_round(bench.protocol, round_, len(duel.shapes)), rng)
+
+
+def quads_of_round(protocol: Protocol, round_: int, shapes: int) -> int:
+    """Quads at each shape."""
+    return protocol.quads if round_ > 1 else max(protocol.quads // shapes, protocol.screen_quads)
 
 
 def _look(bench: Bench, duel: Duel, noise: Noise, quads: int, rng: np.random.Generator) -> Comparison | Failed:

@@ -12,7 +12,7 @@ from kernel_lab.measure.bench import Protocol
 from kernel_lab.measure.contents import rotation_of
 from kernel_lab.measure.pairs import BaselineFailed, CandidateFailed, take_pair
 from kernel_lab.measure.process import clocks_disagree
-from kernel_lab.measure.screen import screen
+from kernel_lab.measure.screen import remeasure, screen
 from kernel_lab.measure.statistics import Noise
 from kernel_lab.verify.finding import Finding
 from schemas.enums import Reason, Regime, Verdict
@@ -183,3 +183,17 @@ def test_an_unfit_machine_gives_a_screen_no_number(track: Track) -> None:
     comparison, worth_more = screened(track, lab.HONEST, Noise((0.3,) * 30))
     assert (comparison.verdict, comparison.ratio, comparison.shapes) == (Verdict.UNFIT, None, ())
     assert worth_more
+
+
+@pytest.mark.parametrize("round_", [1, 2])
+def test_a_longer_look_is_at_every_shape_and_sees_one_that_loses(track: Track, round_: int) -> None:
+    """Faster on the smaller shape, slower on the larger one: a look at one of them would say only half of that."""
+    calm = track.told(lab.calm)
+    kernel = calm.racer("k", "y[0] = add(x, N); if (N > 1 << 16) (void)add(x, N);")
+    slow = calm.racer("slow", "y[0] = add(x, N); if (N <= 1 << 16) (void)add(x, N);")
+    shapes = (lab.SHAPE, Shape(axes={"N": 1 << 17}))
+    duel = replace(calm.duel(kernel, slow), shapes=shapes, baselines=(slow, slow))
+    found = remeasure(calm.bench, duel, QUIET_MACHINE, round_, np.random.default_rng(3))
+    assert isinstance(found, Comparison), found
+    smaller, larger = (row.ratio for row in found.shapes)
+    assert smaller > 1 > larger

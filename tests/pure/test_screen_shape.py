@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kernel_lab.measure.bench import Racer
+from kernel_lab.measure.bench import Protocol, Racer
 from kernel_lab.measure.pairs import Duel
-from kernel_lab.measure.screen import on_one_shape
+from kernel_lab.measure.screen import on_one_shape, quads_of_round
 from kernel_lab.workloads import WORKLOADS
 from schemas.enums import Regime
 from schemas.goal import Shape
@@ -36,3 +36,11 @@ def test_a_screen_looks_at_a_shape_of_middling_intensity() -> None:
     racers = tuple(Racer(f"best at {shape.axes['M']}", 1, Path("k.so"), "0" * 64) for shape in shapes)
     narrow = on_one_shape(Duel(WORKLOADS["gemm"], shapes, racers[0], racers, Regime.COLD))
     assert [shape.axes["M"] for shape in narrow.shapes] == [127]
+
+
+@pytest.mark.parametrize(
+    ("round_", "shapes", "quads"),
+    [(1, 1, 6), (1, 2, 3), (1, 4, 2), (2, 1, 6), (2, 4, 6)],
+)
+def test_a_first_longer_look_shares_its_quads_out_over_all_shapes(round_: int, shapes: int, quads: int) -> None:
+    assert quads_of_round(Protocol(), round_, shapes) == quads
