@@ -21,6 +21,7 @@ from benchmarks import (
     power,
     ptx,
     recorder_catch_up,
+    variants,
     views,
     winners_curse,
 )
@@ -39,6 +40,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     winners_curse.BENCHMARK,
     ptx.BENCHMARK,
     views.BENCHMARK,
+    variants.BENCHMARK,
     flat_memory.NULL,
     flat_memory.REAL,
 )
