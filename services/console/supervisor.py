@@ -225,7 +225,8 @@ class Supervisor:
             if any(mended):
                 self._write_processes()
             try:
-                await asyncio.wait_for(self._stop.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):
+                    await self._stop.wait()
             except TimeoutError:
                 continue
 

@@ -67,7 +67,8 @@ class Inbox:
         if not self._messages:
             self._news.clear()
             try:
-                await asyncio.wait_for(self._news.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await self._news.wait()
             except TimeoutError:
                 return None
         return self._messages.popleft()
@@ -177,7 +178,8 @@ class Link:
         """Closed. Not drained: drain waits for pull messages that nobody will read (30 s, event-backbone.md)."""
         self._closing = True
         try:
-            await asyncio.wait_for(self._client.close(), CLOSE_TIMEOUT_S)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await self._client.close()
         except (TimeoutError, nats.errors.Error, OSError) as error:
             log.warning("nats did not close in good order", error=str(error))
 

@@ -106,7 +106,8 @@ async def test_a_goal_ends_through_a_real_librarian_that_then_drains(site: Site,
 
     await until(marked)
     librarian.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(librarian.wait(), 60) == 0
+    async with asyncio.timeout(60):
+        assert await librarian.wait() == 0
 
 
 @pytest.mark.slow

@@ -82,7 +82,8 @@ async def test_a_killed_server_answers_no_open_connection(own_postgres: Embedded
     await asyncio.sleep(0.1)
     own_postgres.kill()
     with pytest.raises(asyncpg.PostgresConnectionError):
-        await asyncio.wait_for(endless, 10)
+        async with asyncio.timeout(10):
+            await endless
     assert gone(backend)
     own_postgres.start()
 

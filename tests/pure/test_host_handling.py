@@ -78,7 +78,8 @@ class Room:
         try:
             await asyncio.wait([serving, watching], return_when=asyncio.FIRST_COMPLETED)
             stop.set()
-            await asyncio.wait_for(serving, 60.0)
+            async with asyncio.timeout(60.0):
+                await serving
         finally:
             watching.cancel()
         return effect
