@@ -1,6 +1,7 @@
 """What every design space in the table must keep."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,6 +62,12 @@ def test_neighbours_are_valid_distinct_and_never_the_genome_itself(space: Space)
 def test_a_space_has_two_variants_and_some_hundred_to_some_thousand_points(space: Space) -> None:
     assert len(space.variants) >= 2
     assert 300 <= space.count(AROUND, ANYTHING, 20_000) <= 8_000
+
+
+@REAL
+def test_the_documentation_says_where_each_variant_wins_or_that_it_never_did(space: Space) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    assert [name for name in space.variants if f"| {space.workload} | {name} | " not in page] == []
 
 
 @REAL
