@@ -101,8 +101,8 @@ def _label(pid: int, above: Process | None) -> str:
         return "factory"
     words = _words(pid)
     named = next((word for word in words if word.startswith(SERVICE)), None)
-    if named == EFFECT:  # one below another is a child of its that looks like it until its own program starts
-        return above.label if above.label.endswith(" effect") else f"{above.label} effect"
+    if named == EFFECT:
+        return f"{above.label} effect"
     if named is not None:
         return named.removeprefix(SERVICE)
     if above.label != "factory":
