@@ -68,7 +68,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="the long ones too")
     parser.add_argument("--list", action="store_true", help="show what there is")
     parser.add_argument("--size", type=float, default=1.0, help="share of the full size, to try a benchmark out")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    if not 0 < asked.size <= 1:
+        parser.error(f"--size {asked.size:g}: above 0, at most 1")
+    return asked
 
 
 def _chosen(names: list[str], everything: bool) -> list[Benchmark]:
