@@ -5,7 +5,7 @@ from kernel_lab.spaces.constraint import Constraint, all_hold, none_broken
 from kernel_lab.spaces.space import Rendered, Space, Surroundings, Tunable, Variant
 from kernel_lab.spaces.vectors import prelude, turned
 from schemas.enums import Language
-from schemas.work import Gene, Genome
+from schemas.work import Genome
 
 _ENTRY = "void transpose(const float *x, float *y, int64_t M, int64_t N)"
 _TRAFFIC = "2 * M * N * (int64_t)sizeof(float)"
@@ -15,17 +15,12 @@ _HALVED = 512
 _BUFFER_FLOATS = 32 * 1024
 """Chosen: 128 KiB of stack, which the second-level cache of every machine of the last ten years holds."""
 
-ROWS = Tunable("rows", (32, 64, 128, 256), "rows of x in a block: how long a run of y is written")
+ROWS = Tunable("rows", (32, 64, 128, 256, 512), "rows of x in a block: how long a run of y is written")
 COLUMNS = Tunable("columns", (16, 64, 256), "columns of x in a block: how long a run of x is read")
 LEAF = Tunable("leaf", (16, 32, 64), "side at which halving ends")
 ODD_ROWS = Tunable("odd_rows", ("straight", "buffered"), "how a large y is written whose rows no vector is aligned to")
 BUFFERED_ROWS = Tunable("buffered_rows", (128, 256, 512, 1024), "rows of x that wait in the buffer")
 BUFFERED_COLUMNS = Tunable("buffered_columns", (16, 32, 64), "columns of x that wait in the buffer")
-
-
-def _fits_buffer(rows: Gene, columns: Gene) -> bool:
-    return int(rows) * int(columns) <= _BUFFER_FLOATS
-
 
 _SHARED = (cpu.VECTOR_BITS, cpu.STREAM_FROM_KIB, cpu.THREADS, cpu.PARALLEL_FROM_KIB, cpu.SCHEDULE)
 _RULES = (
@@ -34,7 +29,6 @@ _RULES = (
     cpu.idle_when_serial(cpu.PARALLEL_FROM_KIB),
     cpu.idle_when_serial(cpu.SCHEDULE),
 )
-_BUFFER_FITS = "the buffer stays in the second-level cache"
 _TILED_RULES = (
     *_RULES,
     Constraint(
@@ -42,18 +36,13 @@ _TILED_RULES = (
         lambda genome, _around: genome["odd_rows"] == "straight" or genome["stream_from_kib"] != 0,
         "odd_rows matters only where stores may go past the caches",
     ),
-    Constraint(
-        (ODD_ROWS.name, ROWS.name, COLUMNS.name),
-        lambda genome, _around: genome["odd_rows"] == "straight" or _fits_buffer(genome["rows"], genome["columns"]),
-        _BUFFER_FITS,
-    ),
 )
 _BUFFER_RULES = (
     *_RULES,
     Constraint(
         (BUFFERED_ROWS.name, BUFFERED_COLUMNS.name),
-        lambda genome, _around: _fits_buffer(genome["buffered_rows"], genome["buffered_columns"]),
-        _BUFFER_FITS,
+        lambda genome, _around: int(genome["buffered_rows"]) * int(genome["buffered_columns"]) <= _BUFFER_FLOATS,
+        "the buffer stays in the second-level cache",
     ),
 )
 _IDLE = "    (void)streaming;\n"
@@ -114,7 +103,8 @@ static inline void {name}(const float *x, float *y, int64_t M, int64_t N) {{
 
 
 def _tiles(genome: Genome, put: str) -> str:
-    """`tiles_…`: the block from m0, n0 to m1, n1, tile by tile down the rows, then its edges."""
+    """`tiles_…`: the block from m0, n0 to m1, n1, tile by tile along the rows of x, as machines fetch ahead, then its
+    edges."""
     name = f"tile_{put}"
     lanes = int(genome["vector_bits"]) // 32
     ahead = (
@@ -127,8 +117,8 @@ def _tiles(genome: Genome, put: str) -> str:
         + f"""
 static void tiles_{put}{_BLOCK_HEAD}) {{
     const int64_t m2 = m0 + (m1 - m0) / LANES * LANES, n2 = n0 + (n1 - n0) / LANES * LANES;
-    for (int64_t n = n0; n < n2; n += LANES)
-        for (int64_t m = m0; m < m2; m += LANES) {{
+    for (int64_t m = m0; m < m2; m += LANES)
+        for (int64_t n = n0; n < n2; n += LANES) {{
 {ahead}            {name}(x + m * N + n, y + n * M + m, M, N);
         }}
     singly(x, y, M, N, m2, m1, n0, n1);
@@ -212,11 +202,15 @@ static void run_{put}(float *y, const float *kept, int64_t n) {{
     for (; j < n; j++) y[j] = kept[j];
 }}
 
-// The turned block waits in a buffer whose rows are long and aligned, whatever those of y are.
+// As many turned columns as fit wait in a buffer whose rows are long and aligned, whatever those of y are.
 static void buffer_{put}{_BLOCK_HEAD}) {{
-    float kept[ROWS * COLUMNS] __attribute__((aligned(64)));
-    tiles_store(x + m0 * N + n0, kept, ROWS, N, 0, m1 - m0, 0, n1 - n0);
-    for (int64_t n = 0; n < n1 - n0; n++) run_{put}(y + (n0 + n) * M + m0, kept + n * ROWS, m1 - m0);
+    enum {{ FIT = {_BUFFER_FLOATS} / ROWS, KEPT = COLUMNS < FIT ? COLUMNS : FIT }};
+    float kept[ROWS * KEPT] __attribute__((aligned(64)));
+    for (int64_t first = n0; first < n1; first += KEPT) {{
+        const int64_t past = least(first + KEPT, n1);
+        tiles_store(x + m0 * N + first, kept, ROWS, N, 0, m1 - m0, 0, past - first);
+        for (int64_t n = first; n < past; n++) run_{put}(y + n * M + m0, kept + (n - first) * ROWS, m1 - m0);
+    }}
 }}
 """
 
