@@ -91,23 +91,23 @@ def _goal(rng: np.random.Generator) -> Simulated:
     members: dict[UUID, CandidateState] = {}
     for first in range(0, CANDIDATES, GENERATION):
         members |= _generation(rng, first, min(GENERATION, CANDIDATES - first))
-    standing = sorted(members.values(), key=lambda one: (-len(one.ratios), -one.ratios[-1]))
+    standing = sorted(members.values(), key=lambda one: (-len(one.looks), -one.looks[-1]))
     raced = [_race(rng, noise) for _ in standing[:FINALISTS]]
     best = max(raced, key=lambda one: one.interval.estimate if one.interval else 0.0)
-    return Simulated(max(one.ratios[0] for one in members.values()), standing[0].ratios[-1], best)
+    return Simulated(max(one.looks[0] for one in members.values()), standing[0].looks[-1], best)
 
 
 def _generation(rng: np.random.Generator, first: int, size: int) -> dict[UUID, CandidateState]:
     """Screened, then halved as the curator halves."""
     members = {
-        UUID(int=first + n): CandidateState({}, "", end=End.MEASURED, ratios=(_ratio(rng, SCREEN_QUADS),))
+        UUID(int=first + n): CandidateState({}, "", end=End.MEASURED, looks=(_ratio(rng, SCREEN_QUADS),))
         for n in range(size)
     }
     for round_ in range(1, ROUNDS + 1):
         for id_ in contestants(members, round_):
             before = members[id_]
-            ratios = (*before.ratios, _ratio(rng, QUADS_PER_PAIR))
-            members[id_] = CandidateState({}, "", end=End.MEASURED, ratios=ratios)
+            ratios = (*before.looks, _ratio(rng, QUADS_PER_PAIR))
+            members[id_] = CandidateState({}, "", end=End.MEASURED, looks=ratios)
     return members
 
 

@@ -52,7 +52,7 @@ class Objective(Model):
     min_gain: float = Field(default=0.02, ge=0, le=100)
     """A champion's hold-out estimate must be at least 1 + min_gain."""
     stop_at: float | None = Field(default=None, gt=1, le=1e6)
-    """Stop searching once a *search* ratio reaches this. Finals still decide."""
+    """Stop searching once a *search* ratio reaches this and no shape is lost. Finals still decide."""
 
 
 class Tolerance(Model):

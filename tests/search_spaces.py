@@ -104,6 +104,7 @@ def tried(place: Terrain, genome: Genome, ratio: float | None, island: int = 0, 
         parents=(),
         settled=True,
         search_ratio=ratio,
+        worth=ratio,
         worth_more=ratio is not None,
     )
 

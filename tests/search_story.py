@@ -123,10 +123,12 @@ def judgement(verdict: JudgedAs = JudgedAs.VERIFIED, ladder: str = "ladder-1") -
     )
 
 
-def comparison(ratio: float | None, kind: RatioKind = RatioKind.SEARCH, **changes: Any) -> Comparison:
+def comparison(
+    ratio: float | None, kind: RatioKind = RatioKind.SEARCH, worst: float = 1.1, **changes: Any
+) -> Comparison:
     interval = Interval(estimate=ratio, low=ratio * 0.98, high=ratio * 1.02, level=0.99) if ratio else None
     row = ShapeResult(
-        axes={"T": 16, "H": 1024}, weight=1.0, baseline="c_naive_o3", baseline_ns=1000.0, candidate_ns=900.0, ratio=1.1
+        axes={"T": 16, "H": 1024}, weight=1, baseline="c_naive_o3", baseline_ns=1000, candidate_ns=900, ratio=worst
     )
     stated: dict[str, Any] = {
         "kind": kind,
@@ -247,9 +249,13 @@ class Story:
         )
         self.state(answer(self._envelope(verified), "measure", fact))
 
-    def remeasured(self, id_: UUID, ratio: float | None, round_: int = 1) -> None:
+    def remeasured(self, id_: UUID, ratio: float | None, round_: int = 1, worst: float = 1.1) -> None:
         fact = CandidateRemeasured(
-            goal_id=self.goal_id, candidate_id=id_, generation=0, round=round_, comparison=comparison(ratio)
+            goal_id=self.goal_id,
+            candidate_id=id_,
+            generation=0,
+            round=round_,
+            comparison=comparison(ratio, worst=worst),
         )
         self.say(fact, because=id_)
 

@@ -6,8 +6,10 @@ candidate that returns early where its output looks right gains nothing, however
 read too is restored before each call, so it is not shared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,8 +25,14 @@ RENEWED_PAIRS = 32
 RENEWED_BYTES = 64 << 20
 """Most pairs, and about as many bytes, refilled between two quads. Chosen: a fill costs some microseconds for small
 shapes, some hundredths of a second for large ones, and which pairs of a rotation is random."""
+LARGE_BYTES = 8 << 20
+"""Pairs from here on are drawn and filled by two threads. Chosen: some milliseconds, beside which starting them is
+nothing."""
 SEED_BITS = 62
 ELEMENT_BYTES = 4
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,9 @@ class Rotation:
         spare = 1 if pair_bytes(workload, axes) <= SPARE_UP_TO_BYTES else 0
         self._arena, self._workload, self._axes, self._rng, self._length = arena, workload, axes, rng, pairs
         self._distribution = realistic(workload)
-        self._drawn = [_twice(self._distribution.draw(axes, rng)) for _ in range(SIDES_OF_A_PAIR)]
+        self._is_large = pair_bytes(workload, axes) >= LARGE_BYTES
+        generators = rng.spawn(SIDES_OF_A_PAIR)
+        self._drawn = self._of_both(lambda side: _twice(self._distribution.draw(axes, generators[side])))
         self._pairs = [_paired(arena, workload, axes) for _ in range(pairs + spare)]
         self._order = list(range(pairs))
         for pair in self._pairs:
@@ -123,9 +133,11 @@ class Rotation:
         """A random pair of the rotation holds contents drawn afresh from seeds of their own. Its outputs are left as
         they are: answers to what was there before."""
         place = int(self._rng.integers(self._length))
-        first, second = self._pairs[self._order[place]]
+        pair = self._pairs[self._order[place]]
+        seeds = [int(self._rng.integers(1 << SEED_BITS)) for _ in range(SIDES_OF_A_PAIR)]
+        first, second = self._of_both(lambda side: self._watched(pair[side], seeds[side]))
         return WatchedPair(
-            (self._watched(first), self._watched(second)),
+            (first, second),
             (place, self._length + place),
             SIDES_OF_A_PAIR * self._length,
         )
@@ -134,16 +146,24 @@ class Rotation:
         """Its memory is the arena's again."""
         self._arena.recycle()
 
-    def _watched(self, buffers: BufferSet) -> Watched:
-        seed = int(self._rng.integers(1 << SEED_BITS))
+    def _watched(self, buffers: BufferSet, seed: int) -> Watched:
         inputs = self._distribution.draw(self._axes, np.random.Generator(np.random.PCG64(seed)))
         buffers.fill_inputs(inputs)
         held = {b.name: inputs[b.name] if b.in_out else buffers.output(b.name) for b in self._workload.outputs}
         return Watched(buffers, inputs, self._distribution.name, seed, held)
 
     def _fill(self, pair: tuple[BufferSet, BufferSet]) -> None:
-        for buffers, drawn in zip(pair, self._drawn, strict=True):
-            buffers.fill_inputs({name: self._turned(twice) for name, twice in drawn.items()})
+        turned = [{name: self._turned(twice) for name, twice in drawn.items()} for drawn in self._drawn]
+        self._of_both(lambda side: pair[side].fill_inputs(turned[side]))
+
+    def _of_both(self, make: Callable[[int], Made]) -> list[Made]:
+        """What is made of each side of a pair; where that is long work, at the same time. numpy draws and copies
+        without the interpreter's lock."""
+        sides = range(SIDES_OF_A_PAIR)
+        if not self._is_large:
+            return [make(side) for side in sides]
+        with ThreadPoolExecutor(SIDES_OF_A_PAIR) as threads:
+            return list(threads.map(make, sides))
 
     def _turned(self, twice: Array) -> Array:
         """Rows, or the elements of a single row, turned by a random amount: what holds for each row still holds."""

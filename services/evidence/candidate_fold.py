@@ -17,6 +17,7 @@ from schemas.events import (
 )
 from schemas.measurement import Comparison
 from services.evidence.goal_parts import CandidateState, End
+from services.evidence.worth import ratio_of, worth_of
 
 GUIDES_NOTHING = frozenset({Verdict.INVALID, Verdict.UNFIT, Verdict.QUARANTINED})
 """Verdicts whose ratio, if there is one, must not steer the search (measurement.md, 5, 4 and 10)."""
@@ -38,11 +39,8 @@ def climbed(candidate: CandidateState, fact: CandidateMove) -> CandidateState:
         case CandidateVerified(build=build):
             return replace(candidate, compiled=True, verified=True, build=build)
         case CandidateMeasured(comparison=comparison, worth_more=worth_more):
-            ratio = search_ratio(comparison)
-            goes_on = worth_more and ratio is not None and candidate.build is not None
-            return replace(
-                candidate, end=End.MEASURED, search_ratio=ratio, ratios=(ratio,) if goes_on and ratio else ()
-            )
+            seen = _seen(replace(candidate, end=End.MEASURED), comparison)
+            return seen if worth_more and candidate.build is not None else replace(seen, looks=())
         case CandidateRejected(reason=reason, counterexample=counterexample):
             return replace(candidate, end=End.REJECTED, reason=reason, counterexample=counterexample)
         case CandidateAbandoned():
@@ -66,18 +64,23 @@ def _after_round(
 ) -> CandidateState:
     match fact:
         case CandidateRemeasured(comparison=comparison):
-            ratio = search_ratio(comparison)
-            if ratio is None:
-                return candidate
-            return replace(candidate, search_ratio=ratio, ratios=(*candidate.ratios, ratio))
+            return _seen(candidate, comparison)
         case MeasurementRefused(reason=reason, counterexample=counterexample):
-            return replace(candidate, end=End.REJECTED, search_ratio=None, reason=reason, counterexample=counterexample)
+            return replace(
+                candidate,
+                end=End.REJECTED,
+                search_ratio=None,
+                worth=None,
+                reason=reason,
+                counterexample=counterexample,
+            )
         case MeasurementNotRun():
             return candidate
 
 
-def search_ratio(comparison: Comparison) -> float | None:
-    """The ratio that may steer the search; None when the measurement says nothing."""
-    if comparison.ratio is None or comparison.verdict in GUIDES_NOTHING:
-        return None
-    return comparison.ratio.estimate
+def _seen(candidate: CandidateState, comparison: Comparison) -> CandidateState:
+    """`candidate` with one more look at it; unchanged when the measurement says nothing."""
+    ratio, worth = ratio_of(comparison), worth_of(comparison)
+    if ratio is None or worth is None or comparison.verdict in GUIDES_NOTHING:
+        return candidate
+    return replace(candidate, search_ratio=ratio, worth=worth, looks=(*candidate.looks, worth))

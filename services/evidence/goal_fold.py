@@ -202,7 +202,7 @@ def _generation_due(state: GoalState, due: Recorded[GenerationDue]) -> GoalState
 
 def _generation_closed(state: GoalState, generation: Generation) -> GoalState:
     best = best_of(state.uncounted)
-    better = best is not None and (state.best is None or best[1] > state.best[1])
+    better = best is not None and best.beats(state.best)
     return replace(
         _counted(state, _admitted_meanwhile(state)),
         generation=None,
@@ -225,7 +225,7 @@ def _counted(state: GoalState, carried: Mapping[UUID, CandidateState] = NOBODY) 
         past=(*state.past, past_of(settled)),
         counts=state.counts.plus(count(settled.values())),
         submitted=state.submitted + len(state.submissions) - len(carried),
-        best=best if best is not None and (state.best is None or best[1] > state.best[1]) else state.best,
+        best=best if best is not None and best.beats(state.best) else state.best,
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from schemas.enums import Reason
@@ -45,8 +46,10 @@ class CandidateState:
     end: End | None = None
     search_ratio: float | None = None
     """Of the longest look so far; None when there is none that says anything."""
-    ratios: tuple[float, ...] = ()
-    """What the screen and each longer look found, as far as the candidate went on: append-only."""
+    worth: float | None = None
+    """Of the same look: what candidates are ordered by."""
+    looks: tuple[float, ...] = ()
+    """The worth that the screen and each longer look found, as far as the candidate went on: append-only."""
     asked: int = 0
     """The last round of halving that it was asked for."""
     answered: int = 0
@@ -113,14 +116,27 @@ class Generation:
         return {id_: self.candidates[id_] for id_ in self.opened or ()}
 
 
-def best_of(candidates: Mapping[UUID, CandidateState]) -> tuple[UUID, float] | None:
-    """Among the candidates measured longest, the one with the best search ratio and that ratio; the first of equals.
-    A short look at many finds a lucky one."""
+class Best(NamedTuple):
+    """The candidate that leads a search."""
+
+    candidate_id: UUID
+    search_ratio: float
+    worth: float
+
+    def beats(self, other: "Best | None") -> bool:
+        """It is worth more than `other`, which led before it."""
+        return other is None or self.worth > other.worth
+
+
+def best_of(candidates: Mapping[UUID, CandidateState]) -> Best | None:
+    """Among the candidates measured longest, the one that is worth most; the first of equals. A short look at many
+    finds a lucky one."""
     known = [
-        (len(one.ratios), one.search_ratio, id_) for id_, one in candidates.items() if one.search_ratio is not None
+        (len(one.looks), Best(id_, one.search_ratio, one.worth))
+        for id_, one in candidates.items()
+        if one.search_ratio is not None and one.worth is not None
     ]
-    best = max(known, key=lambda row: row[:2], default=None)
-    return (best[2], best[1]) if best else None
+    return max(known, key=lambda row: (row[0], row[1].worth), default=(0, None))[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from schemas.steering import Ban
 from schemas.work import Task
 from services.evidence.goal_parts import (
     Attempt,
+    Best,
     CandidateState,
     Clock,
     Counts,
@@ -79,7 +80,7 @@ class GoalState:
     """Over closed generations, submissions included."""
     submitted: int = 0
     """Submissions among them: they spend none of the budget."""
-    best: tuple[UUID, float] | None = None
+    best: Best | None = None
     """Candidate and search ratio, over closed generations."""
     stagnant: int = 0
     """Closed generations in a row without a better search ratio."""
@@ -113,11 +114,11 @@ class GoalState:
         return self.timed_out is self.runs_against
 
     @property
-    def leader(self) -> tuple[UUID, float] | None:
+    def leader(self) -> Best | None:
         """The best candidate so far, the running generation included."""
         running = best_of(self.generation.members() if self.generation else {})
-        known = [pair for pair in (self.best, running, best_of(self.submissions)) if pair is not None]
-        return max(known, key=lambda pair: pair[1], default=None)
+        known = [one for one in (self.best, running, best_of(self.submissions)) if one is not None]
+        return max(known, key=lambda one: one.worth, default=None)
 
     @property
     def counts_so_far(self) -> Counts:

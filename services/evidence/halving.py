@@ -37,6 +37,6 @@ def is_waiting(members: Mapping[UUID, CandidateState]) -> bool:
 
 def contestants(members: Mapping[UUID, CandidateState], round_: int) -> tuple[UUID, ...]:
     """The best third of the round before, best first; the first proposed among equals."""
-    known = {id_: member.ratios[round_ - 1] for id_, member in members.items() if len(member.ratios) >= round_}
+    known = {id_: member.looks[round_ - 1] for id_, member in members.items() if len(member.looks) >= round_}
     ranked = sorted(known, key=lambda id_: -known[id_])
     return tuple(ranked[: -(-len(ranked) // ETA)])

@@ -25,8 +25,10 @@ from schemas.events import (
     MeasurementRefused,
 )
 from schemas.goal import Goal
+from schemas.measurement import Comparison
 from schemas.steering import Ban, Hint, extended
 from schemas.work import Genome, Kernel
+from services.evidence.worth import ratio_of, worth_of
 
 HISTORY_FACTS: tuple[type[Fact], ...] = (
     GoalAccepted,
@@ -77,6 +79,8 @@ class Tried:
     settled: bool = False
     search_ratio: float | None = None
     """Of its longest look."""
+    worth: float | None = None
+    """Of the same look: what candidates are ordered by."""
     looks: int = 0
     """The screen, and the rounds of halving after it that gave a number."""
     worth_more: bool = False
@@ -99,7 +103,7 @@ class Credit:
 
 @dataclass(frozen=True, slots=True)
 class Elite:
-    """A measured candidate in rank order: best ratio first, earlier first among equals."""
+    """A measured candidate in rank order: what is worth most first, earlier first among equals."""
 
     tried: Tried
 
@@ -108,8 +112,8 @@ class Elite:
 
 
 def rank(tried: Tried) -> tuple[float, int]:
-    """Sorts the best first. Unmeasured candidates come last."""
-    return (-tried.search_ratio if tried.search_ratio is not None else math.inf, tried.position)
+    """Sorts what is worth most first. Unmeasured candidates come last."""
+    return (-tried.worth if tried.worth is not None else math.inf, tried.position)
 
 
 def standing(tried: Tried) -> tuple[int, float, int]:
@@ -168,7 +172,7 @@ class SearchHistory:
             case CandidateMeasured() as fact:
                 self._measure(recorded.envelope.causation_id, fact)
             case CandidateRemeasured(candidate_id=id_, comparison=comparison):
-                self._remeasure(id_, comparison.ratio.estimate if comparison.ratio else None)
+                self._remeasure(id_, comparison)
             case MeasurementRefused(candidate_id=id_, reason=reason):
                 self._refuse(id_, reason)
             case CandidateRejected(candidate_id=id_, reason=reason):
@@ -262,32 +266,32 @@ class SearchHistory:
                 pass
 
     def _measure(self, verified_id: UUID | None, fact: CandidateMeasured) -> None:
-        ratio = fact.comparison.ratio.estimate if fact.comparison.ratio else None
-        worth_more = fact.worth_more and ratio is not None
-        improves = ratio is not None and self._improves_its_island(fact.candidate_id, ratio)
+        value = worth_of(fact.comparison)
         tried = self._settle(
             fact.candidate_id,
-            improves,
-            search_ratio=ratio,
-            looks=1 if ratio is not None else 0,
-            worth_more=worth_more,
+            value is not None and self._improves_its_island(fact.candidate_id, value),
+            search_ratio=ratio_of(fact.comparison),
+            worth=value,
+            looks=1 if value is not None else 0,
+            worth_more=fact.worth_more and value is not None,
             verified_id=verified_id,
         )
-        if tried is not None and ratio is not None:
+        if tried is not None and value is not None:
             self._cells.setdefault(tried.cell, []).append(tried.id)
             self._rank(tried)
 
-    def _remeasure(self, id_: UUID, ratio: float | None) -> None:
-        tried = self._tried.get(id_)
-        if tried is None or tried.search_ratio is None or ratio is None or self._timed_out:
+    def _remeasure(self, id_: UUID, comparison: Comparison) -> None:
+        tried, value = self._tried.get(id_), worth_of(comparison)
+        if tried is None or tried.worth is None or value is None or self._timed_out:
             return
-        self._replace(replace(tried, search_ratio=ratio, looks=tried.looks + 1))
+        looks = tried.looks + 1
+        self._replace(replace(tried, search_ratio=ratio_of(comparison), worth=value, looks=looks))
 
     def _refuse(self, id_: UUID, reason: Reason) -> None:
         tried = self._tried.get(id_)
         if tried is None or tried.rejected is not None or self._timed_out:
             return
-        self._replace(replace(tried, search_ratio=None, looks=0, worth_more=False, rejected=reason))
+        self._replace(replace(tried, search_ratio=None, worth=None, looks=0, worth_more=False, rejected=reason))
 
     def _replace(self, tried: Tried) -> None:
         """What was known of a ranked candidate is forgotten, and it is ranked again."""
@@ -295,15 +299,15 @@ class SearchHistory:
         elites = self._elites.get(tried.island, [])
         elites[:] = [elite for elite in elites if elite.tried.id != tried.id]
         ranked = [self._tried[id_] for id_ in self._cells.get(tried.cell, ())]
-        best = min((one for one in ranked if one.search_ratio is not None), key=rank, default=None)
+        best = min((one for one in ranked if one.worth is not None), key=rank, default=None)
         if best is None:
             self._archive.pop(tried.cell, None)
         else:
             self._archive[tried.cell] = best
         if self._best is not None and self._best.id == tried.id:
-            known = (one for one in self._tried.values() if one.search_ratio is not None)
+            known = (one for one in self._tried.values() if one.worth is not None)
             self._best = min(known, key=standing, default=None)
-        if tried.search_ratio is not None:
+        if tried.worth is not None:
             self._rank(tried)
 
     def _abandon(self, id_: UUID) -> None:
@@ -315,7 +319,7 @@ class SearchHistory:
             del self._standing[tried.fingerprint]
 
     def _close_generation(self) -> None:
-        best = self._best.search_ratio if self._best else None
+        best = self._best.worth if self._best else None
         better = best is not None and (self._best_at_close is None or best > self._best_at_close)
         self.stale_generations = 0 if better else self.stale_generations + 1
         self._best_at_close = best
@@ -331,11 +335,11 @@ class SearchHistory:
             self._credit.append(Credit(settled.strategy, improved))
         return settled
 
-    def _improves_its_island(self, id_: UUID, ratio: float) -> bool:
+    def _improves_its_island(self, id_: UUID, value: float) -> bool:
         tried = self._tried.get(id_)
         elites = self._elites.get(tried.island, []) if tried else []
-        best = elites[0].tried.search_ratio if elites else None
-        return best is None or ratio > best
+        best = elites[0].tried.worth if elites else None
+        return best is None or value > best
 
     def _rank(self, tried: Tried) -> None:
         elites = self._elites.setdefault(tried.island, [])

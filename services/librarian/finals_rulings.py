@@ -63,7 +63,7 @@ def _why_none_was_proven(finals: Finals) -> str:
 def _why_none_was_nominated(goal: GoalState) -> str:
     counts, leader = goal.counts_so_far, goal.leader
     if leader is not None:
-        return f"nothing was worth nominating: the best search ratio was {leader[1]:.3f}×"
+        return f"nothing was worth nominating: the best search ratio was {leader.search_ratio:.3f}×"
     if counts.measured:
         return f"no number for any of {counts.measured} measured candidates: the machine was unfit or disturbed"
     if counts.verified:

@@ -33,7 +33,7 @@ def ending(goal: GoalState) -> EndedBy | None:
     """Why the search is over, when it is."""
     target = goal.goal.objective.stop_at
     budget = goal.goal.budget
-    if target is not None and goal.best is not None and goal.best[1] >= target:
+    if target is not None and goal.best is not None and goal.best.worth >= target:
         return EndedBy.TARGET
     if goal.stopped:
         return EndedBy.STOPPED
@@ -116,8 +116,8 @@ def _closing(goal: GoalState, generation: Generation, evidence: Evidence) -> Dra
         measured=counts.measured,
         rejected=dict(counts.rejected),
         abandoned=counts.abandoned,
-        best_candidate=best[0] if best else None,
-        best_search_ratio=best[1] if best else None,
+        best_candidate=best.candidate_id if best else None,
+        best_search_ratio=best.search_ratio if best else None,
     )
     return (
         *newly_kept(goal, members, evidence),

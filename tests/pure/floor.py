@@ -119,10 +119,14 @@ def build(of: Kernel) -> Build:
 
 
 def comparison(
-    ratio: float | None, kind: RatioKind = RatioKind.SEARCH, verdict: Verdict = Verdict.FASTER, width: float = 0.01
+    ratio: float | None,
+    kind: RatioKind = RatioKind.SEARCH,
+    verdict: Verdict = Verdict.FASTER,
+    width: float = 0.01,
+    worst: float = 1.0,
 ) -> Comparison:
     interval = None if ratio is None else Interval(estimate=ratio, low=ratio - width, high=ratio + width, level=0.99)
-    row = ShapeResult(axes={"T": 4, "H": 64}, weight=1, baseline="numpy", baseline_ns=1, candidate_ns=1, ratio=1)
+    row = ShapeResult(axes={"T": 4, "H": 64}, weight=1, baseline="numpy", baseline_ns=1, candidate_ns=1, ratio=worst)
     return Comparison(
         kind=kind,
         verdict=verdict,
@@ -164,7 +168,7 @@ class Floor:
     answered: set[UUID] = field(default_factory=set)
     fate: Callable[[int], float | Reason | AbandonReason] = lambda number: 1.0 + number / 100
     """A candidate's search ratio by its number, or why it ends without one."""
-    second_fate: Callable[[int, int], float | Reason | AbandonReason] | None = None
+    second_fate: Callable[[int, int], float | Comparison | Reason | AbandonReason] | None = None
     """The same for a candidate's number and a round of halving; None repeats the search ratio."""
     halves: bool = True
     """Requests for longer looks are answered as soon as they are due."""
@@ -375,6 +379,8 @@ class Floor:
                 answered: Fact = MeasurementRefused(**about, reason=fate, message="bad", counterexample=found)
             case AbandonReason():
                 answered = MeasurementNotRun(**about, reason=fate, message="lost")
+            case Comparison():
+                answered = CandidateRemeasured(**about, comparison=fate)
             case ratio:
                 answered = CandidateRemeasured(**about, comparison=comparison(ratio))
         self.answer(cause, "remeasure", answered)

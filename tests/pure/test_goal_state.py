@@ -114,7 +114,7 @@ def test_the_running_generation_shows_in_the_counts_and_the_leader() -> None:
     goal = floor.state.goals["g"]
     assert goal.counts.proposed == 0
     assert (goal.counts_so_far.proposed, goal.counts_so_far.measured) == (4, 1)
-    assert goal.leader == (first.id, 1.0)
+    assert goal.leader == (first.id, 1.0, 1.0)
 
 
 def test_pausing_twice_keeps_the_first_moment() -> None:

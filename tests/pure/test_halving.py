@@ -16,7 +16,7 @@ from schemas.events import (
 )
 from services.librarian import curator
 from services.librarian.curator import CuratorState
-from tests.pure.floor import Floor, counterexample
+from tests.pure.floor import Floor, comparison, counterexample
 
 NINE: dict[str, Any] = {
     "budget": {"candidates": 9, "wall": 100, "stagnation": 10},
@@ -67,6 +67,16 @@ def test_a_lucky_screen_leads_no_longer_once_it_was_measured_again() -> None:
     assert numbers(floor, 2) == [7]
     (closed,) = floor.facts(GenerationClosed)
     assert (closed.best_candidate, closed.best_search_ratio) == (id_of(floor, 7), 1.05)
+
+
+def test_who_loses_a_shape_is_passed_by_one_that_loses_none_and_its_ratio_is_still_told() -> None:
+    """Nobody who loses a shape can be crowned, however much it gains on the others."""
+    looks = {8: comparison(1.4, worst=0.7), 7: comparison(1.2), 6: comparison(1.1)}
+    floor = nine(second_fate=lambda number, _round: looks[number])
+    floor.halve()
+    assert numbers(floor, 2) == [7]
+    (closed,) = floor.facts(GenerationClosed)
+    assert (closed.best_candidate, closed.best_search_ratio) == (id_of(floor, 7), 1.2)
 
 
 def test_who_is_clearly_below_the_baseline_is_not_measured_again() -> None:

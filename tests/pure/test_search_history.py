@@ -149,6 +149,22 @@ def test_what_was_measured_longer_is_nominated_before_a_lucky_screen() -> None:
     assert [tried.fingerprint for tried in folded(story).nominees()] == ["sure", "lucky"]
 
 
+def test_who_loses_a_shape_stands_behind_who_loses_none_everywhere_and_keeps_its_ratio() -> None:
+    story = Story()
+    lopsided, even = story.proposed("lopsided"), story.proposed("even")
+    for id_ in (lopsided, even):
+        story.measured(id_, 1.3)
+    story.remeasured(lopsided, 1.4, worst=0.7)
+    story.remeasured(even, 1.2, worst=1.0)
+    history = folded(story)
+    assert [tried.fingerprint for tried in history.nominees()] == ["even", "lopsided"]
+    assert [tried.fingerprint for tried in history.elites(0)] == ["even", "lopsided"]
+    assert {tried.fingerprint for tried in history.archive.values()} == {"even"}
+    assert history.best is not None
+    assert (history.best.fingerprint, history.best.search_ratio) == ("even", 1.2)
+    assert [tried.search_ratio for tried in history.tried] == [1.4, 1.2]
+
+
 def test_a_longer_look_without_a_number_changes_nothing() -> None:
     story = Story()
     noisy = story.proposed("noisy")

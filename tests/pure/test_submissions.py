@@ -326,7 +326,7 @@ def test_a_generation_closes_only_when_every_submission_has_ended_as_well() -> N
     closed = floor.facts(GenerationClosed)[0]
     assert (closed.proposed, closed.measured) == (5, 5)
     assert closed.best_candidate == submitted.id
-    assert floor.state.goals["g"].best == (submitted.id, 11.0)
+    assert floor.state.goals["g"].best == (submitted.id, 11.0, 11.0)
 
 
 def test_a_kernel_admitted_while_a_closing_is_on_its_way_belongs_to_the_next_generation() -> None:
@@ -371,7 +371,7 @@ def test_a_submission_between_generations_is_waited_for_before_finals() -> None:
     floor.climb(submitted)
     assert floor.types[-1] == "finals.due"
     state = floor.state.goals["g"]
-    assert (state.counts.proposed, state.best) == (5, (submitted.id, 11.0))
+    assert (state.counts.proposed, state.best) == (5, (submitted.id, 11.0, 11.0))
 
 
 def test_what_a_submission_fails_on_is_kept() -> None:

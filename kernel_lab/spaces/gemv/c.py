@@ -14,6 +14,7 @@ _PANEL_ROWS = 64
 
 BATCH = Tunable("batch", (2, 4, 8), "vectors that share each load of w")
 ROWS = Tunable("rows", (2, 4, 8), "rows of w that share each load of x")
+LONE_ROWS = Tunable("lone_rows", (2, 4, 8), "rows of w that share each load of x where there is one vector")
 ACCUMULATORS = Tunable("accumulators", (1, 2, 4, 8), "independent sums per row and vector")
 PIECE = Tunable("piece_floats", (1024, 2048, 4096), "elements of each vector in a piece")
 
@@ -122,6 +123,24 @@ _ROWS_HEAD = (
 )
 
 
+def _side_by_side(genome: Genome) -> str:
+    """`sums`: the products of `count` rows with every vector over n elements. A lone vector leaves registers for other
+    rows than a batch does."""
+    rows, lone = int(genome["rows"]), int(genome["lone_rows"])
+    dots = (
+        _every_batch(genome, 1, 1) + _every_batch(genome, rows, 1) + (_dots(genome, lone, 1, 1) if lone != rows else "")
+    )
+    return f"""{dots}
+static void sums(const float *w, const float *x, float *y, int64_t B, int64_t N, int64_t K, int64_t count, int64_t n,
+                 int add) {{
+    int64_t i = 0;
+    if (B == 1) for (; i + {lone} <= count; i += {lone}) dots_{lone}x1(w + i * K, x, y + i, N, K, n, add);
+    else for (; i + {rows} <= count; i += {rows}) all_{rows}(w + i * K, x, y + i, B, N, K, n, add);
+    for (; i < count; i++) all_1(w + i * K, x, y + i, B, N, K, n, add);
+}}
+"""
+
+
 def _row_wise(genome: Genome, around: Surroundings) -> Rendered:
     functions = f"""{_every_batch(genome, 1, int(genome["accumulators"]))}
 {_ROWS_HEAD} {{
@@ -132,28 +151,21 @@ def _row_wise(genome: Genome, around: Surroundings) -> Rendered:
 
 
 def _multi_row(genome: Genome, around: Surroundings) -> Rendered:
-    rows = int(genome["rows"])
-    functions = f"""{_every_batch(genome, 1, 1)}{_every_batch(genome, rows, 1)}
+    functions = f"""{_side_by_side(genome)}
 {_ROWS_HEAD} {{
-    int64_t i = first;
-    for (; i + {rows} <= past; i += {rows}) all_{rows}(w + i * K, x, y + i, B, N, K, K, 0);
-    for (; i < past; i++) all_1(w + i * K, x, y + i, B, N, K, K, 0);
+    sums(w + first * K, x, y + first, B, N, K, past - first, K, 0);
 }}
 """
     return cpu.rendered(genome, around, _source(genome, MULTI_ROW.summary, functions))
 
 
 def _column_split(genome: Genome, around: Surroundings) -> Rendered:
-    rows = int(genome["rows"])
-    functions = f"""{_every_batch(genome, 1, 1)}{_every_batch(genome, rows, 1)}
+    functions = f"""{_side_by_side(genome)}
 enum {{ PANEL = {_PANEL_ROWS}, PIECE = {genome["piece_floats"]} }};
 
 static void panel(const float *w, const float *x, float *y, int64_t B, int64_t N, int64_t K, int64_t count,
                   int64_t k) {{
-    const int64_t n = K - k < PIECE ? K - k : PIECE;
-    int64_t i = 0;
-    for (; i + {rows} <= count; i += {rows}) all_{rows}(w + i * K + k, x + k, y + i, B, N, K, n, k > 0);
-    for (; i < count; i++) all_1(w + i * K + k, x + k, y + i, B, N, K, n, k > 0);
+    sums(w + k, x + k, y, B, N, K, count, K - k < PIECE ? K - k : PIECE, k > 0);
 }}
 
 {_ROWS_HEAD} {{
@@ -178,7 +190,7 @@ ROW_WISE = Variant(
 MULTI_ROW = Variant(
     "multi_row",
     "several rows of w are read side by side and share each load of x",
-    (*_SHARED, ROWS),
+    (*_SHARED, ROWS, LONE_ROWS),
     all_hold(_BLOCK_RULES),
     _multi_row,
     none_broken(_BLOCK_RULES),
@@ -186,7 +198,7 @@ MULTI_ROW = Variant(
 COLUMN_SPLIT = Variant(
     "column_split",
     "a piece of x stays in the nearest cache while many rows pass over it, and sums are continued piece by piece",
-    (*_SHARED, ROWS, PIECE),
+    (*_SHARED, ROWS, LONE_ROWS, PIECE),
     all_hold(_BLOCK_RULES),
     _column_split,
     none_broken(_BLOCK_RULES),

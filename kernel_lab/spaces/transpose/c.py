@@ -15,9 +15,10 @@ _HALVED = 512
 _BUFFER_FLOATS = 32 * 1024
 """Chosen: 128 KiB of stack, which the second-level cache of every machine of the last ten years holds."""
 
-ROWS = Tunable("rows", (32, 64, 128, 256), "rows of x in a block: how long a run of y is written")
+ROWS = Tunable("rows", (32, 64, 128, 256, 512), "rows of x in a block: how long a run of y is written")
 COLUMNS = Tunable("columns", (16, 64, 256), "columns of x in a block: how long a run of x is read")
 LEAF = Tunable("leaf", (16, 32, 64), "side at which halving ends")
+ODD_ROWS = Tunable("odd_rows", ("straight", "buffered"), "how a large y is written whose rows no vector is aligned to")
 BUFFERED_ROWS = Tunable("buffered_rows", (128, 256, 512, 1024), "rows of x that wait in the buffer")
 BUFFERED_COLUMNS = Tunable("buffered_columns", (16, 32, 64), "columns of x that wait in the buffer")
 
@@ -27,6 +28,14 @@ _RULES = (
     cpu.THREADS_FIT,
     cpu.idle_when_serial(cpu.PARALLEL_FROM_KIB),
     cpu.idle_when_serial(cpu.SCHEDULE),
+)
+_TILED_RULES = (
+    *_RULES,
+    Constraint(
+        (ODD_ROWS.name, cpu.STREAM_FROM_KIB.name),
+        lambda genome, _around: genome["odd_rows"] == "straight" or genome["stream_from_kib"] != 0,
+        "odd_rows matters only where stores may go past the caches",
+    ),
 )
 _BUFFER_RULES = (
     *_RULES,
@@ -94,7 +103,8 @@ static inline void {name}(const float *x, float *y, int64_t M, int64_t N) {{
 
 
 def _tiles(genome: Genome, put: str) -> str:
-    """`tiles_…`: the block from m0, n0 to m1, n1, tile by tile down the rows, then its edges."""
+    """`tiles_…`: the block from m0, n0 to m1, n1, tile by tile along the rows of x, as machines fetch ahead, then its
+    edges."""
     name = f"tile_{put}"
     lanes = int(genome["vector_bits"]) // 32
     ahead = (
@@ -107,8 +117,8 @@ def _tiles(genome: Genome, put: str) -> str:
         + f"""
 static void tiles_{put}{_BLOCK_HEAD}) {{
     const int64_t m2 = m0 + (m1 - m0) / LANES * LANES, n2 = n0 + (n1 - n0) / LANES * LANES;
-    for (int64_t n = n0; n < n2; n += LANES)
-        for (int64_t m = m0; m < m2; m += LANES) {{
+    for (int64_t m = m0; m < m2; m += LANES)
+        for (int64_t n = n0; n < n2; n += LANES) {{
 {ahead}            {name}(x + m * N + n, y + n * M + m, M, N);
         }}
     singly(x, y, M, N, m2, m1, n0, n1);
@@ -119,16 +129,23 @@ static void tiles_{put}{_BLOCK_HEAD}) {{
 
 
 def _both(genome: Genome) -> str:
-    """`tiles`: streamed where every row of y is aligned to a vector."""
+    """`tiles`: streamed where every row of y is aligned to a vector, and where it is not, if the genome says so, by way
+    of a buffer."""
+    streams, buffers = bool(genome["stream_from_kib"]), genome.get(ODD_ROWS.name) == "buffered"
     streaming = """    if (streaming && M % LANES == 0 && unaligned(y, LANES) == 0) {
         tiles_stream(x, y, M, N, m0, m1, n0, n1);
         return;
     }
 """
-    streams = bool(genome["stream_from_kib"])
-    return f"""{_tiles(genome, "store")}{_tiles(genome, "stream") if streams else ""}
+    buffering = """    if (streaming) {
+        buffer_stream(x, y, M, N, m0, m1, n0, n1);
+        return;
+    }
+"""
+    ways = _tiles(genome, "store") + (_tiles(genome, "stream") if streams else "")
+    return f"""{ways}{_buffer("stream") if buffers else ""}
 static inline void tiles{_BLOCK_HEAD}, int streaming) {{
-{streaming if streams else _IDLE}    tiles_store(x, y, M, N, m0, m1, n0, n1);
+{streaming if streams else _IDLE}{buffering if buffers else ""}    tiles_store(x, y, M, N, m0, m1, n0, n1);
 }}
 """
 
@@ -166,21 +183,17 @@ static void block{_BLOCK_HEAD}, int streaming) {{
 def _buffered(genome: Genome, around: Surroundings) -> Rendered:
     rows, columns = int(genome["buffered_rows"]), int(genome["buffered_columns"])
     streams = bool(genome["stream_from_kib"])
-    choice = "        if (streaming) run_stream(y + (n0 + n) * M + m0, kept + n * ROWS, m1 - m0);\n        else "
-    functions = f"""{_tiles(genome, "store")}{_run("store")}{_run("stream") if streams else ""}
-// The turned block waits in a buffer whose rows are long and aligned, whatever those of y are.
-static void block{_BLOCK_HEAD}, int streaming) {{
-    float kept[ROWS * COLUMNS] __attribute__((aligned(64)));
-    tiles_store(x + m0 * N + n0, kept, ROWS, N, 0, m1 - m0, 0, n1 - n0);
-    for (int64_t n = 0; n < n1 - n0; n++)
-{choice if streams else "        "}run_store(y + (n0 + n) * M + m0, kept + n * ROWS, m1 - m0);
-{"" if streams else _IDLE}}}
+    choice = "    if (streaming) buffer_stream(x, y, M, N, m0, m1, n0, n1);\n    else "
+    functions = f"""{_tiles(genome, "store")}{_buffer("store")}{_buffer("stream") if streams else ""}
+static inline void block{_BLOCK_HEAD}, int streaming) {{
+{choice if streams else _IDLE + "    "}buffer_store(x, y, M, N, m0, m1, n0, n1);
+}}
 """
     return cpu.rendered(genome, around, _source(genome, BUFFERED.summary, rows, columns, functions))
 
 
-def _run(put: str) -> str:
-    """A run of one row of y, written with `store`, or with `stream` after a head that aligns it."""
+def _buffer(put: str) -> str:
+    """`buffer_…`: a block by way of a buffer, written with `store`, or with `stream` after a head that aligns it."""
     head = "    for (const int64_t odd = unaligned(y, n); j < odd; j++) y[j] = kept[j];\n" if put == "stream" else ""
     return f"""
 static void run_{put}(float *y, const float *kept, int64_t n) {{
@@ -188,16 +201,27 @@ static void run_{put}(float *y, const float *kept, int64_t n) {{
 {head}    for (; j + LANES <= n; j += LANES) {put}(y + j, load(kept + j));
     for (; j < n; j++) y[j] = kept[j];
 }}
+
+// As many turned columns as fit wait in a buffer whose rows are long and aligned, whatever those of y are.
+static void buffer_{put}{_BLOCK_HEAD}) {{
+    enum {{ FIT = {_BUFFER_FLOATS} / ROWS, KEPT = COLUMNS < FIT ? COLUMNS : FIT }};
+    float kept[ROWS * KEPT] __attribute__((aligned(64)));
+    for (int64_t first = n0; first < n1; first += KEPT) {{
+        const int64_t past = least(first + KEPT, n1);
+        tiles_store(x + m0 * N + first, kept, ROWS, N, 0, m1 - m0, 0, past - first);
+        for (int64_t n = first; n < past; n++) run_{put}(y + n * M + m0, kept + (n - first) * ROWS, m1 - m0);
+    }}
+}}
 """
 
 
 TILED = Variant(
     "tiled",
     "blocks of tiles that are turned in registers and written straight to y",
-    (*_SHARED, ROWS, COLUMNS, cpu.PREFETCH_BYTES),
-    all_hold(_RULES),
+    (*_SHARED, ROWS, COLUMNS, cpu.PREFETCH_BYTES, ODD_ROWS),
+    all_hold(_TILED_RULES),
     _tiled,
-    none_broken(_RULES),
+    none_broken(_TILED_RULES),
 )
 HALVING = Variant(
     "halving",
