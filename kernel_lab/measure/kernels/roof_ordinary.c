@@ -15,18 +15,22 @@ static inline float total(vec v) {
     return s;
 }
 
+enum { STREAMS = 8 };
+
+// From several places at once: a core fetches ahead in each, and was up to a fifth faster so than from one.
 static float read_only(const float *x, int64_t n) {
-    vec a = {0}, b = {0}, c = {0}, d = {0};
-    int64_t i = 0;
-    for (; i + 4 * WIDTH <= n; i += 4 * WIDTH) {
-        a += *(const vec *)(x + i);
-        b += *(const vec *)(x + i + WIDTH);
-        c += *(const vec *)(x + i + 2 * WIDTH);
-        d += *(const vec *)(x + i + 3 * WIDTH);
+    vec sums[STREAMS] = {{0}};
+    const int64_t part = n / (STREAMS * WIDTH) * WIDTH;
+    for (int64_t i = 0; i < part; i += WIDTH) {
+#pragma GCC unroll 8
+        for (int s = 0; s < STREAMS; s++) {
+            sums[s] += *(const vec *)(x + s * part + i);
+        }
     }
-    float s = total(a + b + c + d);
-    for (; i < n; i++) s += x[i];
-    return s;
+    float sum = 0;
+    for (int s = 0; s < STREAMS; s++) sum += total(sums[s]);
+    for (int64_t i = STREAMS * part; i < n; i++) sum += x[i];
+    return sum;
 }
 
 static void move(const float *x, float *y, int64_t n) {
