@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from kernel_lab.measure.contents import Rotation
+from kernel_lab.measure.contents import LARGE_BYTES, Rotation, pair_bytes
 from kernel_lab.measure.schedule import Refresh
 from kernel_lab.runner.memory import MemfdArena, MemfdBuffers
 from kernel_lab.workloads import WORKLOADS
@@ -62,4 +62,26 @@ def test_the_answer_that_must_be_there_is_that_of_the_call_that_came_last(arena:
             called = max(t for t in range(turn + 1) if t % len(lap) in watched.places)
             assert last.buffers is lap[called % len(lap)]
             assert (last.buffers.output("y") == called).all()
+    data.close()
+
+
+@pytest.mark.parametrize("rows", [3, 2048])
+def test_both_contents_are_independent_and_a_watched_pair_holds_what_its_seeds_draw(
+    arena: MemfdArena, rows: int
+) -> None:
+    """Large pairs are drawn and filled by two threads, small ones by one."""
+    workload, axes = WORKLOADS["rms_norm"], {"T": rows, "H": 1024}
+    assert (pair_bytes(workload, axes) >= LARGE_BYTES) == (rows > 3)
+    data = Rotation(arena, workload, axes, 2, np.random.default_rng(2))
+    first, _, second, _ = ({row.tobytes() for row in inputs_of(one)["x"]} for one in sets_of(data))
+    assert len(first) == len(second) == rows
+    assert not first & second
+    watched = data.watch().contents
+    assert watched[0].seed != watched[1].seed
+    by_name = {one.name: one for one in workload.distributions}
+    for one in watched:
+        assert isinstance(one.buffers, MemfdBuffers)
+        again = by_name[one.distribution].draw(axes, np.random.Generator(np.random.PCG64(one.seed)))
+        for name, found in inputs_of(one.buffers).items():
+            np.testing.assert_array_equal(found, again[name])
     data.close()
