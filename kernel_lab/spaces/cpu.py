@@ -80,7 +80,8 @@ def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str)
     """The body of an entry whose `rows` rows are independent: `call` takes `first`, `past`, and `streaming` where that
     is a tunable.
 
-    Streaming and threads are switched on by the size of the call, and every thread drains its own stores.
+    Streaming and threads are switched on by the size of the call, and every thread drains its own stores. No rows are
+    no tile of size 0: other axes may be long all the same.
     """
     stream_from, threaded = int(genome.get("stream_from_kib", 0)) * KIB, genome["threads"] != "one"
     head = f"    const int64_t bytes = {traffic};\n" if stream_from or threaded else ""
@@ -95,7 +96,7 @@ def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str)
     kind = "dynamic, 1" if genome["schedule"] == "dynamic" else "static, 1"
     tile = f"{TILE_FLOATS} / ({width} + 1) + 1"
     if genome["schedule"] == "even":
-        tile = f"({rows} + omp_get_max_threads() - 1) / omp_get_max_threads()"
+        tile = f"({rows} + omp_get_max_threads() - 1) / omp_get_max_threads() + ({rows} == 0)"
     return f"""{head}    if (bytes >= {int(genome["parallel_from_kib"]) * KIB}) {{
         const int64_t tile = {tile};
 #pragma omp parallel
