@@ -108,6 +108,9 @@ GEMM = Workload(
         *({"M": m, "N": 33, "K": 5} for m in (0, 1, 2, 3, 5, 7, 8, 13, 15, 17)),
         *({"M": 3, "N": n, "K": 5} for n in (0, 1, 2, 7, 15, 16, 17, 31, 63, 65, 129)),
         *({"M": 9, "N": 17, "K": k} for k in (0, 1, 2, 3, 31, 64, 257, 1025)),
+        {"M": 0, "N": 600, "K": 450},  # nothing to do, and a megabyte of it: code that switches by bytes
+        {"M": 600, "N": 0, "K": 450},
+        {"M": 600, "N": 450, "K": 0},
     ),
     shapes={
         "small": _shapes((1, 128, 256), (31, 67, 129), (64, 96, 127)),

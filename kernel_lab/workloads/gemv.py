@@ -98,6 +98,8 @@ GEMV = Workload(
         *({"B": b, "N": 5, "K": 33} for b in (0, 1, 2, 3, 5, 8, 9)),
         *({"B": 3, "N": n, "K": 33} for n in (0, 1, 2, 7, 15, 16, 17, 31)),
         *({"B": 3, "N": 5, "K": k} for k in (0, 1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 129, 257, 1025)),
+        {"B": 4, "N": 0, "K": 70_000},  # nothing to do, and a megabyte of it: code that switches by bytes
+        {"B": 0, "N": 600, "K": 450},
     ),
     shapes={
         "small": _shapes((1, 64, 1021), (4, 61, 512), (8, 31, 255)),
