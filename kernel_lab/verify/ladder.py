@@ -27,7 +27,7 @@ class Step:
 LADDER: tuple[Step, ...] = (
     Step(Rung.STATIC, 2, Depth.CHEAP, static.climb),
     Step(Rung.LOAD, 2, Depth.CHEAP, load.climb),
-    Step(Rung.SMOKE, 2, Depth.CHEAP, smoke.climb),
+    Step(Rung.SMOKE, 3, Depth.CHEAP, smoke.climb),
     Step(Rung.NUMERIC, 4, Depth.CHEAP, numeric.climb),
     Step(Rung.METAMORPHIC, 1, Depth.DEEP, metamorphic.climb),
     Step(Rung.FUZZ, 1, Depth.DEEP, fuzz.climb),

@@ -24,6 +24,8 @@ DECODE_VECTOR = 65536
 EXACT_MAGNITUDE = 8
 EXACT_SUM = 2.0**24
 """verification.md, V2: float32 holds every integer below."""
+EMPTY_BYTES = 1 << 20
+"""Chosen: where kernels have switched to threads, by the size of the call (1 MiB in the spaces)."""
 LONG_VECTOR = 2**22 + 1
 """Chosen: half a million more than terms of magnitude 8 can be summed exactly."""
 PRIMES = frozenset({3, 5, 7, 31, 127, 257})
@@ -302,6 +304,15 @@ def _smoke_sizes(workload: Workload) -> Problems:
             yield f"no smoke size has a prime {axis}, such as {', '.join(map(str, sorted(PRIMES)))}"
 
 
+def _empty_sizes(workload: Workload) -> Problems:
+    """A kernel of Assay's own divided by zero at no rows of many columns, and few columns had hidden it."""
+    for axis in (axis for axis, least in workload.axis_minimum.items() if least == 0):
+        short, long = (workload.bytes_moved(dict.fromkeys(workload.axes, n) | {axis: 0}) for n in (1, 64))
+        empty = (workload.bytes_moved(axes) for axes in workload.smoke_axes if axes[axis] == 0)
+        if long > short and max(empty, default=0) < EMPTY_BYTES:
+            yield f"no smoke size has {axis} = 0 and moves {EMPTY_BYTES:,} bytes for the sake of other axes"
+
+
 def _shape_sets(workload: Workload) -> Problems:
     for name in SETS:
         shapes = [dict(shape.axes) for key, set_ in workload.shapes.items() if key == name for shape in set_]
@@ -352,6 +363,7 @@ CONTRACT: tuple[Clause, ...] = (
     Clause("relations hold for honest float32 and repeat from their seed", _relations),
     Clause("relations are broken by a kernel that adds to every output", _relations_bite),
     Clause("smoke sizes reach the minimum, 1, 2 and a prime on every axis", _smoke_sizes),
+    Clause("each axis is 0 at a smoke size that moves a mebibyte for others, if any can", _empty_sizes),
     Clause("every shape set has an odd and a decode size", _shape_sets),
     Clause("flops and bytes are counted, and the serving shapes fit one goal", _work),
 )

@@ -60,6 +60,7 @@ KDA_PREFILL = Workload(
         *(_axes(1, 5, h, 4, 8) for h in (1, 3)),
         *(_axes(1, 5, 2, k, 19) for k in (1, 2, 7, 16, 17, 65)),
         *(_axes(1, 5, 2, 6, v) for v in (1, 2, 7, 15, 16, 31, 33, 64, 65, 129)),
+        _axes(4, 0, 8, 64, 65),
     ),
     shapes={
         "small": (_shape(1, 65, 2, 16, 17), _shape(2, 18, 2, 32, 48), _shape(1, 9, 1, 128, 128)),

@@ -125,7 +125,7 @@ class Workload:
     exact: Distribution | None
     """Integer draws whose result is exact in f32; None when the workload has no exact tier."""
     smoke_axes: tuple[Axes, ...]
-    """V2 sizes: 0, 1, 2, primes, tile ± 1."""
+    """V2 sizes: 0, 1, 2, primes, tile ± 1, and each axis at 0 beside long others: kernels switch code by bytes."""
     shapes: Mapping[Literal["small", "serving", "large"], tuple[Shape, ...]]
     flops: Callable[[Axes], int]
     bytes_read: Callable[[Axes], int]

@@ -142,6 +142,7 @@ BROKEN: dict[str, tuple[Workload, str]] = {
     "no prime among smoke sizes": (replace(ROWS, smoke_axes=({"R": 0, "C": 1}, {"R": 1, "C": 2})), "prime"),
     "no smoke size 1": (replace(ROWS, smoke_axes=({"R": 0, "C": 2},)), "no smoke size has"),
     "a smoke size below the minimum": (replace(ROWS, smoke_axes=({"R": 1, "C": 0},)), "below the minimum"),
+    "nothing to do is never much": (replace(ROWS, bytes_read=lambda axes: 4 * axes["C"]), "R = 0 and moves"),
     "no large set": (replace(ROWS, shapes={k: v for k, v in ROWS.shapes.items() if k != "large"}), "large"),
     "even shapes only": (replace(ROWS, shapes=one((1, 64), (4, 64))), "odd C"),
     "no decode size": (replace(ROWS, shapes=one((2, 63), (4, 64))), "decode"),
