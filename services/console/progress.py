@@ -32,6 +32,7 @@ from schemas.events import (
 )
 from schemas.goal import Goal
 from schemas.steering import extended
+from services.evidence.worth import ratio_of, worth_of
 
 
 @dataclass
@@ -55,8 +56,8 @@ class Progress:
     abandoned: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     remeasured: int = 0
-    looks: dict[UUID, tuple[int, float]] = field(default_factory=dict)
-    """Of each measured candidate: how often it was looked at, and the ratio of the last look."""
+    looks: dict[UUID, tuple[int, float, float]] = field(default_factory=dict)
+    """Of each measured candidate: how often it was looked at, and the worth and the ratio of the last look."""
     nominated: int = 0
     proven: int = 0
     started_at: datetime | None = None
@@ -69,9 +70,9 @@ class Progress:
 
     @property
     def best_search_ratio(self) -> float | None:
-        """Of the candidate that leads: the best among those measured longest."""
+        """Of the candidate that leads: what is worth most among those measured longest."""
         leader = max(self.looks.values(), default=None)
-        return leader[1] if leader else None
+        return leader[2] if leader else None
 
     @property
     def completed(self) -> bool:
@@ -133,9 +134,10 @@ class Progress:
                 pass
 
     def _look(self, fact: CandidateMeasured | CandidateRemeasured) -> None:
-        if fact.comparison.ratio is not None:
-            looks, _before = self.looks.get(fact.candidate_id, (0, 0.0))
-            self.looks[fact.candidate_id] = (looks + 1, fact.comparison.ratio.estimate)
+        ratio, worth = ratio_of(fact.comparison), worth_of(fact.comparison)
+        if ratio is not None and worth is not None:
+            before = self.looks.get(fact.candidate_id, (0, 0.0, 0.0))
+            self.looks[fact.candidate_id] = (before[0] + 1, worth, ratio)
 
     def _steer(self, fact: GoalSteered, at: datetime) -> None:
         match fact.action:

@@ -49,6 +49,7 @@ from services.console.report_model import (
     TallyReport,
 )
 from services.console.units import span_text
+from services.evidence.worth import worth_of
 
 F = TypeVar("F", bound=Fact)
 Terminal = CandidateMeasured | MeasurementRefused | CandidateRejected | CandidateAbandoned
@@ -87,11 +88,11 @@ class GoalFacts:
         return next((look for look in reversed(looks) if look.ratio is not None), looks[-1])
 
     def leader(self) -> Comparison | None:
-        """The best of the candidates that were measured longest."""
+        """Of the candidate that is worth most among those that were measured longest."""
         known = [
-            (sum(look.ratio is not None for look in self._looks[id_]), search.ratio.estimate, search)
+            (sum(look.ratio is not None for look in self._looks[id_]), worth, search)
             for id_ in self._looks
-            if (search := self.search_of(id_)) is not None and search.ratio is not None
+            if (search := self.search_of(id_)) is not None and (worth := worth_of(search)) is not None
         ]
         return max(known, key=lambda row: row[:2])[2] if known else None
 
