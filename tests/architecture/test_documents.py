@@ -219,9 +219,14 @@ def test_a_file_that_does_not_exist_is_found() -> None:
     assert missing_files("`schemas/goal.py` and `schemas/nothing.py`") == ["schemas/nothing.py"]
 
 
-@pytest.mark.parametrize("path", ["/home/someone/assay", "/root/.cache", "/tmp/x", "build.internal"])
-def test_the_path_of_a_machine_is_found(path: str) -> None:
+@pytest.mark.parametrize("folder", ["home/someone", "root", "tmp"])
+def test_the_path_of_a_machine_is_found(folder: str) -> None:
+    path = f"/{folder}/x"
     assert machine_paths(f"see {path} for more") == [path]
+
+
+def test_the_name_of_a_machine_is_found() -> None:
+    assert machine_paths("see build.internal for more") == ["build.internal"]
 
 
 def test_a_path_of_every_machine_is_none() -> None:
