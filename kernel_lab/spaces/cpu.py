@@ -80,8 +80,8 @@ def row_dispatch(genome: Genome, rows: str, width: str, call: str, traffic: str)
     """The body of an entry whose `rows` rows are independent: `call` takes `first`, `past`, and `streaming` where that
     is a tunable.
 
-    Streaming and threads are switched on by the size of the call, and every thread drains its own stores. No rows are
-    no tile of size 0: other axes may be long all the same.
+    Streaming and threads are switched on by the size of the call, and every thread drains its own stores. A call may
+    be large and have no rows: a tile still has one.
     """
     stream_from, threaded = int(genome.get("stream_from_kib", 0)) * KIB, genome["threads"] != "one"
     head = f"    const int64_t bytes = {traffic};\n" if stream_from or threaded else ""

@@ -128,7 +128,7 @@ static void tiles_{put}{_BLOCK_HEAD}) {{
     )
 
 
-def _both(genome: Genome) -> str:
+def _any_way(genome: Genome) -> str:
     """`tiles`: streamed where every row of y is aligned to a vector, and where it is not, if the genome says so, by way
     of a buffer."""
     streams, buffers = bool(genome["stream_from_kib"]), genome.get(ODD_ROWS.name) == "buffered"
@@ -151,7 +151,7 @@ static inline void tiles{_BLOCK_HEAD}, int streaming) {{
 
 
 def _tiled(genome: Genome, around: Surroundings) -> Rendered:
-    functions = f"""{_both(genome)}
+    functions = f"""{_any_way(genome)}
 #define block tiles
 """
     rows, columns = int(genome["rows"]), int(genome["columns"])
@@ -159,7 +159,7 @@ def _tiled(genome: Genome, around: Surroundings) -> Rendered:
 
 
 def _halving(genome: Genome, around: Surroundings) -> Rendered:
-    functions = f"""{_both(genome)}
+    functions = f"""{_any_way(genome)}
 enum {{ LEAF = {genome["leaf"]} }};
 
 // The longer side is halved until both fit a leaf: a good fit for every cache without knowing any.
@@ -217,7 +217,7 @@ static void buffer_{put}{_BLOCK_HEAD}) {{
 
 TILED = Variant(
     "tiled",
-    "blocks of tiles that are turned in registers and written straight to y",
+    "blocks of tiles that are turned in registers and written to y",
     (*_SHARED, ROWS, COLUMNS, cpu.PREFETCH_BYTES, ODD_ROWS),
     all_hold(_TILED_RULES),
     _tiled,
