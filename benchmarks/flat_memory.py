@@ -116,4 +116,4 @@ def _figure(label: str, held: list[float]) -> Figure:
 
 
 NULL = Benchmark("flat_memory_null", "Memory of each process over 10,000 null candidates", 2.5, run_null, is_long=True)
-REAL = Benchmark("flat_memory", "Memory of each process over 2,000 real candidates", 60, run_real, is_long=True)
+REAL = Benchmark("flat_memory", "Memory of each process over 2,000 real candidates", 41, run_real, is_long=True)

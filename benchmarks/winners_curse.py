@@ -106,8 +106,8 @@ def _generation(rng: np.random.Generator, first: int, size: int) -> dict[UUID, C
     for round_ in range(1, ROUNDS + 1):
         for id_ in contestants(members, round_):
             before = members[id_]
-            ratios = (*before.looks, _ratio(rng, QUADS_PER_PAIR))
-            members[id_] = CandidateState({}, "", end=End.MEASURED, looks=ratios)
+            looks = (*before.looks, _ratio(rng, QUADS_PER_PAIR))
+            members[id_] = CandidateState({}, "", end=End.MEASURED, looks=looks)
     return members
 
 

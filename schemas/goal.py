@@ -81,7 +81,7 @@ class Budget(Model):
     wall: Seconds = Field(default=600.0, ge=1, le=30 * 86400)
     """Seconds of search. Paused time and finals do not count."""
     stagnation: int = Field(default=4, ge=1, le=1000)
-    """Generations in a row without a better search ratio before finals."""
+    """Generations in a row without a better candidate before finals."""
 
 
 class SpaceLimits(Model):

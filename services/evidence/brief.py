@@ -44,7 +44,7 @@ class Brief:
     warm: tuple[Warm, ...]
     """Proven kernels of earlier goals, nearest first."""
     stale_generations: int
-    """Closed generations in a row without a better search ratio."""
+    """Closed generations in a row in which nothing was worth more than what led before."""
     hint: Hint | None = None
     """A person's latest advice."""
     bans: tuple[Ban, ...] = ()

@@ -81,9 +81,9 @@ class GoalState:
     submitted: int = 0
     """Submissions among them: they spend none of the budget."""
     best: Best | None = None
-    """Candidate and search ratio, over closed generations."""
+    """Over closed generations."""
     stagnant: int = 0
-    """Closed generations in a row without a better search ratio."""
+    """Closed generations in a row in which nothing was worth more than what led before."""
     exhausted: bool = False
     tally: Tally = field(default_factory=Tally)
     lessons: Mapping[Topic, Lesson] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class GoalState:
 
     @property
     def leader(self) -> Best | None:
-        """The best candidate so far, the running generation included."""
+        """What is worth most so far, the running generation included."""
         running = best_of(self.generation.members() if self.generation else {})
         known = [one for one in (self.best, running, best_of(self.submissions)) if one is not None]
         return max(known, key=lambda one: one.worth, default=None)
