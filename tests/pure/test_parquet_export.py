@@ -1,7 +1,6 @@
 """Parquet is another vessel for the same lines; without pyarrow the remedy is named."""
 
 import builtins
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,6 @@ from services.evidence.parquet import ParquetFile
 from services.evidence.verify import Trust, verify
 from tests.fixtures.facts import BEGIN, incoming
 from tests.fixtures.signed import TRUSTED, signed_story
-
-needs_pyarrow = pytest.mark.skipif(
-    importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed: pip install 'assay[parquet]'"
-)
 
 
 async def written(path: Path) -> MemoryLog:
@@ -44,7 +39,6 @@ def test_without_pyarrow_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest
         ParquetFile(tmp_path / "x.parquet")
 
 
-@needs_pyarrow
 async def test_a_log_comes_back_from_parquet_whole_and_verifies(tmp_path: Path) -> None:
     log = await written(tmp_path / "log.parquet")
     file = ExportFile(tmp_path / "log.parquet")
@@ -54,7 +48,6 @@ async def test_a_log_comes_back_from_parquet_whole_and_verifies(tmp_path: Path) 
     assert found.head == await log.head()
 
 
-@needs_pyarrow
 async def test_parquet_can_be_asked_by_type_and_goal(tmp_path: Path) -> None:
     import pyarrow.parquet as parquet
 
@@ -66,7 +59,6 @@ async def test_parquet_can_be_asked_by_type_and_goal(tmp_path: Path) -> None:
     assert all(row["recorded_at"].tzinfo is not None for row in measured)
 
 
-@needs_pyarrow
 async def test_a_damaged_or_foreign_parquet_file_is_said(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as parquet
